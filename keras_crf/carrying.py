@@ -1,0 +1,48 @@
+"""How a distribution travels with a layer's output, as a mask travels with a Keras tensor."""
+
+import tensorflow as tf
+
+ATTRIBUTE = "_keras_crf"
+
+
+def carry(outputs, distribution):
+    """`outputs`, from now on carrying `distribution`."""
+    setattr(outputs, ATTRIBUTE, distribution)
+    return outputs
+
+
+def distribution_of(outputs):
+    """The `LinearChainCRF` that the output of a `CRFLayer` carries.
+
+    Args:
+        outputs: what a `CRFLayer`, or a model that ends in one, returned; in every output mode.
+
+    Raises:
+        ValueError: the tensor carries none, since something stands between it and the layer.
+
+    >>> layer = CRFLayer(3)
+    >>> distribution_of(layer(tf.zeros([2, 4, 8]))).log_partition().shape
+    TensorShape([2])
+    """
+    distribution = getattr(outputs, ATTRIBUTE, None)
+    if distribution is None:
+        raise ValueError(
+            f"This {type(outputs).__name__} of shape {getattr(outputs, 'shape', None)} carries no "
+            "LinearChainCRF. Only the very tensor that a CRFLayer returned carries one, within the "
+            "tf.function that made it: let the CRFLayer be the last layer of this output, compute "
+            "the loss where the model is called, or ask layer.distribution(features)."
+        )
+    return distribution
+
+
+def is_stand_in(outputs):
+    """Whether Keras only tries out losses and metrics, on a placeholder in the output's place.
+
+    Under a distribution strategy Keras builds its losses and metrics once on tensors that no model
+    made: placeholders, in a graph of its own with this name.
+    """
+    return (
+        tf.is_symbolic_tensor(outputs)
+        and outputs.op.type == "Placeholder"
+        and outputs.graph.name.startswith("scratch_graph")
+    )

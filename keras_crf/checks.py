@@ -1,0 +1,153 @@
+"""What may come in: each argument is brought to its standard form, or refused in words.
+
+Shapes and dtypes are checked when the graph is traced. Values are checked where TensorFlow can
+raise; where it cannot (XLA), the rows that break a rule are returned, for their results to be NaN.
+"""
+
+import string
+
+import numpy as np
+import tensorflow as tf
+
+
+def tensor(value, name):
+    """`value` as a dense tensor."""
+    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        raise ValueError(
+            f"{name} must be a dense tensor, got a {type(value).__name__}. For a ragged one pass "
+            f"{name}.to_tensor(), and {name}.row_lengths() as lengths."
+        )
+    return tf.convert_to_tensor(value)
+
+
+def potentials(value):
+    """[B, T, K] float32 or float64; smaller float types are computed in float32."""
+    scores = tensor(value, "potentials")
+    if not scores.dtype.is_floating:
+        raise TypeError(
+            f"potentials must be floating point, got {scores.dtype.name}: whole numbers have no "
+            "gradient. Cast them, tf.cast(potentials, tf.float32)."
+        )
+    rank(scores, "potentials", "[batch, time, tags]")
+    if scores.shape[2] == 0:
+        raise ValueError(f"potentials must have at least one tag, got the shape {scores.shape}.")
+    return tf.cast(scores, tf.float32) if scores.dtype.size < 4 else scores
+
+
+def scores(value, name, like, axes):
+    """A tensor of scores of the dtype and last axis of `like`: transitions, start or end."""
+    number_of_tags = like.shape[-1]
+    tensor_of_scores = tf.cast(tensor(value, name), like.dtype)
+    wanted = [number_of_tags] * axes
+    if not tensor_of_scores.shape.is_compatible_with(wanted):
+        letters = ", ".join("K" * axes)
+        raise ValueError(
+            f"{name} must have the shape [{letters}] = {wanted}, to go with potentials of the "
+            f"shape {like.shape}; got {tensor_of_scores.shape}."
+        )
+    return tensor_of_scores
+
+
+def rank(value, name, axes):
+    """Refuses a tensor whose rank is not that of `axes`, such as "[batch, time]"."""
+    wanted = axes.count(",") + 1
+    if value.shape.rank != wanted:
+        raise ValueError(
+            f"{name} must have rank {wanted}, {axes}; got rank {value.shape.rank}, "
+            f"the shape {value.shape}."
+        )
+
+
+def same_steps(value, name, potentials):
+    """Refuses a tensor whose first two axes are not those of the potentials."""
+    if not value.shape[:2].is_compatible_with(potentials.shape[:2]):
+        raise ValueError(
+            f"{name} must have the batch and time axes of the potentials: got {name} of the "
+            f"shape {value.shape} for potentials of the shape {potentials.shape}."
+        )
+
+
+def values(right, message, shown):
+    """Raises `message` where TensorFlow can, about the first place that is not `right`.
+
+    Args:
+        right: bool tensor over rows, [B], or rows and steps, [B, T].
+        message: what is wrong, with {value} where the value goes.
+        shown: tensor of the shape of `right` that holds the values.
+    """
+    message += " at row {row}" + ", step {step}" * (right.shape.rank - 1) + "."
+    if tf.executing_eagerly():
+        wrong = np.argwhere(~right.numpy())
+        if len(wrong):
+            row, step = (*wrong[0], None)[:2]
+            raise ValueError(
+                message.format(value=shown.numpy()[tuple(wrong[0])], row=row, step=step)
+            )
+    else:
+        tf.debugging.Assert(tf.reduce_all(right), _assertion_data(right, message, shown))
+
+
+def _assertion_data(right, message, shown):
+    """The words of the message as strings, and between them the tensors they speak of."""
+    steps = tf.shape(right)[-1] if right.shape.rank == 2 else 1
+    places = tf.reshape(tf.range(tf.size(right)), tf.shape(right))
+    first = tf.reduce_min(tf.where(right, tf.size(right), places))
+    value = tf.reduce_sum(tf.where(tf.equal(places, first), shown, tf.zeros_like(shown)))
+    tensors = {"value": value, "row": first // steps, "step": first % steps}
+    parsed = string.Formatter().parse(message)
+    return [part for words, name, *_ in parsed for part in (words, tensors.get(name, ""))]
+
+
+def mask_and_lengths(mask, lengths, potentials):
+    """[B, T] bool of the steps that both keep, and [B] bool of the rows whose values are right."""
+    shape = tf.shape(potentials)[:2]
+    kept, right = tf.ones(shape, tf.bool), tf.ones(shape[:1], tf.bool)
+    if mask is not None:
+        mask = tensor(mask, "mask")
+        rank(mask, "mask", "[batch, time]")
+        same_steps(mask, "mask", potentials)
+        kept &= tf.cast(mask, tf.bool)
+        if mask.dtype != tf.bool:
+            binary = tf.equal(mask, 0) | tf.equal(mask, 1)
+            values(binary, "mask must hold True and False, or 1 and 0; got {value}", mask)
+            right &= tf.reduce_all(binary, axis=1)
+    if lengths is not None:
+        lengths = _lengths(lengths, potentials)
+        steps = potentials.shape[1]
+        kept &= tf.range(shape[1]) < tf.cast(lengths, tf.int32)[:, tf.newaxis]
+        fits = (lengths >= 0) & (lengths <= tf.cast(shape[1], lengths.dtype))
+        values(
+            fits,
+            f"lengths must lie in 0..{'T' if steps is None else steps}; got {{value}}",
+            lengths,
+        )
+        right &= fits
+    kept.set_shape(potentials.shape[:2])
+    return kept, right
+
+
+def _lengths(lengths, potentials):
+    lengths = tensor(lengths, "lengths")
+    if not lengths.dtype.is_integer:
+        raise TypeError(f"lengths must be whole numbers, got {lengths.dtype.name}.")
+    if lengths.shape.rank != 1 or not lengths.shape.is_compatible_with(potentials.shape[:1]):
+        raise ValueError(
+            f"lengths must have the shape [batch], one number a row: got {lengths.shape} for "
+            f"potentials of the shape {potentials.shape}."
+        )
+    return tf.cast(lengths, tf.int64)
+
+
+def tags(value, potentials, mask):
+    """[B, T] int32 tags with 0 on dropped steps, and [B] bool of the rows whose tags are right."""
+    tags = tensor(value, "tags")
+    if not tags.dtype.is_integer:
+        raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
+    rank(tags, "tags", "[batch, time]")
+    same_steps(tags, "tags", potentials)
+    number_of_tags = tf.shape(potentials, tf.int64)[2]
+    tags = tf.where(mask, tf.cast(tags, tf.int64), 0)
+    fits = (tags >= 0) & (tags < number_of_tags)
+    last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
+    values(fits, f"tags must lie in 0..{last} on kept steps; got the tag {{value}}", tags)
+    return tf.cast(tf.where(fits, tags, 0), tf.int32), tf.reduce_all(fits, axis=1)

@@ -1,0 +1,255 @@
+"""LinearChainCRF: the distribution over the tag sequences of a batch, and every question to it."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_crf import checks, likelihood, recursions
+
+
+class BestPath(NamedTuple):
+    """The result of `LinearChainCRF.argmax`."""
+
+    tags: tf.Tensor  # [B, T] int32, argmax_y score(y); 0 on dropped steps
+    score: tf.Tensor  # [B], score(tags)
+
+
+def as_graph(function):
+    """Called eagerly, `function` runs as a cached graph; inside a graph, it becomes part of it."""
+    cached = tf.function(function, autograph=False, reduce_retracing=True)
+
+    @functools.wraps(function)
+    def call(*args):
+        return cached(*args) if tf.executing_eagerly() else function(*args)
+
+    return call
+
+
+@as_graph
+def _chain(potentials, transitions, start, end, mask, right):
+    """The chain with zeros on dropped steps, and with NaN in rows that broke a rule."""
+    mask |= ~right[:, tf.newaxis]
+    wrong = tf.equal(potentials, np.inf) | ~right[:, tf.newaxis, tf.newaxis]
+    potentials = tf.where(wrong, tf.constant(np.nan, potentials.dtype), potentials)
+    potentials = tf.where(mask[..., tf.newaxis], potentials, tf.zeros_like(potentials))
+    return recursions.Chain(potentials, transitions, start, end, mask)
+
+
+@as_graph
+def _marginals(chain):
+    return likelihood.marginals(chain, likelihood.messages(chain))
+
+
+@as_graph
+def _edge_marginals(chain):
+    return likelihood.edge_marginals(chain, likelihood.messages(chain))
+
+
+@as_graph
+def _best_path(chain):
+    tags = recursions.viterbi(chain)
+    return BestPath(tags, likelihood.score(chain, tags) + likelihood.not_a_number(chain))
+
+
+_contributions = as_graph(likelihood.contributions)
+_score = as_graph(likelihood.score)
+_log_partition = as_graph(likelihood.log_partition)
+_log_prob = as_graph(likelihood.log_prob)
+_log_alpha = as_graph(likelihood.log_alpha)
+_log_beta = as_graph(likelihood.log_beta)
+
+
+class LinearChainCRF:
+    """The distribution over the tag sequences of a batch of rows, given their scores.
+
+        score(y) = start[y_1] + sum_t potentials[t, y_t]
+                   + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
+        p(y) = exp(score(y) - log_partition)
+
+    over the kept steps t = 1..n of a row. A dropped step is skipped: the chain runs over the kept
+    steps in order, as if the others were not there, and what lies on them changes nothing. A row
+    without kept steps has score, log_partition and log_prob 0. -inf in any of the scores forbids,
+    exactly. Logarithms are natural (nats). A row that holds NaN or +inf gets NaN, alone.
+
+    Args:
+        potentials: float [B, T, K], the score of each tag at each step. float16 and bfloat16 are
+            computed in float32.
+        transitions: float [K, K], `transitions[i, j]` from tag i to tag j.
+        start: float [K], of the tag of the first kept step. Zeros if left out.
+        end: float [K], of the tag of the last kept step. Zeros if left out.
+        mask: bool (or a number type holding 0 and 1) [B, T], True keeps a step. Any pattern.
+        lengths: integer [B], short for a mask that keeps the first steps. Where both are given, a
+            step counts if both keep it.
+
+    Raises:
+        TypeError: potentials that are not floating point, lengths that are not whole numbers.
+        ValueError: tensors whose shapes do not go together; mask or lengths with other values
+            (in a graph InvalidArgumentError; under XLA, which cannot raise, the row gives NaN).
+
+    Source: Lafferty, McCallum and Pereira, "Conditional Random Fields", 2001.
+
+    >>> crf = LinearChainCRF([[[0.0, 0.75], [1.0, 0.0], [0.0, 0.25]]], [[0.5, -0.5], [0.0, 0.25]])
+    >>> crf.argmax().tags.numpy()
+    array([[1, 0, 0]], dtype=int32)
+    >>> print(f"{crf.log_prob([[1, 0, 1]])[0]:.4f}")
+    -2.0162
+    """
+
+    def __init__(self, potentials, transitions, *, start=None, end=None, mask=None, lengths=None):
+        potentials = checks.potentials(potentials)
+        transitions = checks.scores(transitions, "transitions", potentials, axes=2)
+        no_score = tf.zeros_like(transitions[0])
+        start = no_score if start is None else checks.scores(start, "start", potentials, axes=1)
+        end = no_score if end is None else checks.scores(end, "end", potentials, axes=1)
+        mask, right = checks.mask_and_lengths(mask, lengths, potentials)
+        self._chain = _chain(potentials, transitions, start, end, mask, right)
+
+    def narrowed(self, *, mask=None, lengths=None):
+        """The same scores over fewer steps: those that were kept, and that these keep as well.
+
+        >>> crf = LinearChainCRF([[[0.0], [0.0]]], [[0.0]], mask=[[0, 1]])
+        >>> crf.narrowed(lengths=[1]).mask.numpy()
+        array([[False, False]])
+        """
+        kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
+        narrowed = LinearChainCRF.__new__(LinearChainCRF)
+        narrowed._chain = _chain(*self._chain[:4], self.mask & kept, right)
+        return narrowed
+
+    @property
+    def mask(self):
+        """The kept steps, [B, T] bool."""
+        return self._chain.mask
+
+    @property
+    def potentials(self):
+        """The potentials, [B, T, K], with zeros on dropped steps."""
+        return self._chain.potentials
+
+    @property
+    def transitions(self):
+        """The transitions, [K, K]."""
+        return self._chain.transitions
+
+    def _checked(self, function, tags):
+        """`function(chain, tags)`, with NaN for the rows whose tags are no tags."""
+        tags, right = checks.tags(tags, self.potentials, self.mask)
+        result = function(self._chain, tags)
+        return tf.where(right, result, tf.constant(np.nan, result.dtype))
+
+    def score(self, tags):
+        """The unnormalised score of each row's path (formula above), [B].
+
+        Args:
+            tags: integer [B, T]; what stands on dropped steps is not read.
+
+        Raises:
+            ValueError: a tag that is not in 0..K-1 on a kept step (in a graph
+                InvalidArgumentError; under XLA the row gives NaN), tags of another shape.
+
+        >>> float(LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).score([[1]])[0])
+        2.0
+        """
+        return self._checked(_score, tags)
+
+    def contributions(self, tags):
+        """What each step gives to the score: two [B, T], 0 on dropped steps.
+
+        The first is the step's potential; the second its incoming transition, with `start` at the
+        first kept step and `end` at the last. Their sum over both and over time is `score`.
+
+        >>> crf = LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]], end=[0.0, 0.5])
+        >>> [part.numpy().item() for part in crf.contributions([[1]])]
+        [2.0, 0.5]
+        """
+        tags, right = checks.tags(tags, self.potentials, self.mask)
+        not_a_number = tf.constant(np.nan, self.potentials.dtype)
+        parts = _contributions(self._chain, tags)
+        return tuple(tf.where(right[:, tf.newaxis], part, not_a_number) for part in parts)
+
+    def log_partition(self):
+        """log of the sum over all paths y of exp(score(y)), [B], in nats; -inf if none is legal.
+
+        Its gradient is the marginals and the expected transition counts, in closed form.
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> print(f"{crf.log_partition()[0]:.4f}")
+        0.6931
+        """
+        return _log_partition(self._chain)
+
+    def log_prob(self, tags):
+        """log p(tags), [B], in nats: never above 0; -inf for a path that is forbidden.
+
+        Computed as the sum over steps of log p(y_t given the tags before it, and x), which keeps
+        the digits that the difference of score and log_partition would lose in long rows.
+
+        Args:
+            tags: integer [B, T]; what stands on dropped steps is not read.
+
+        Raises:
+            ValueError: as `score`.
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> print(f"{crf.log_prob([[1]])[0]:.4f}")
+        -0.6931
+        """
+        return self._checked(_log_prob, tags)
+
+    def marginals(self):
+        """p(y_t = k), [B, T, K]; 0 on dropped steps, and in a row that has no legal path.
+
+            p(y_t = k) = exp(alpha_t[k] + beta_t[k] - log_partition)        (Rabiner 1989, eq. 27)
+
+        >>> LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).marginals().numpy()
+        array([[[0.5, 0.5]]], dtype=float32)
+        """
+        return _marginals(self._chain)
+
+    def edge_marginals(self):
+        """p(y_s = i, y_t = j) at [b, t-1, i, j], with s the kept step before t: [B, T-1, K, K].
+
+        0 where t is dropped or is the first kept step. (Rabiner 1989, eq. 37.)
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0], [0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> crf.edge_marginals().numpy()
+        array([[[[0.25, 0.25],
+                 [0.25, 0.25]]]], dtype=float32)
+        """
+        return _edge_marginals(self._chain)
+
+    def argmax(self):
+        """The best path of each row, by Viterbi: a named tuple `(tags [B, T] int32, score [B])`.
+
+        Tags are 0 on dropped steps. Of equally good paths it is the one with the lowest tag at
+        the last kept step, then at the one before it, and so on. A row without a legal path has
+        the score -inf, and then its tags mean nothing. (Rabiner 1989, section III.B.)
+
+        >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).argmax().tags.numpy()
+        array([[1]], dtype=int32)
+        """
+        return _best_path(self._chain)
+
+    def forward_messages(self):
+        """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.
+
+            alpha_1 = start + potentials_1
+            alpha_t = potentials_t + logsumexp_i(alpha_{t-1}[i] + transitions[i, :])
+
+        >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).forward_messages().numpy()
+        array([[[1., 2.]]], dtype=float32)
+        """
+        return _log_alpha(self._chain)
+
+    def backward_messages(self):
+        """log beta, [B, T, K]: the scores of all that may stand behind a step; 0 on dropped steps.
+
+            beta_n = end
+            beta_{t-1} = logsumexp_j(transitions[:, j] + potentials_t[j] + beta_t[j])
+
+        >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).backward_messages().numpy()
+        array([[[0., 0.]]], dtype=float32)
+        """
+        return _log_beta(self._chain)

@@ -1,0 +1,260 @@
+"""CRFLayer: a linear-chain CRF in the place of `Dense(num_tags, activation="softmax")`."""
+
+import keras
+import tensorflow as tf
+
+from keras_crf import checks
+from keras_crf.carrying import carry
+from keras_crf.distribution import LinearChainCRF
+
+OUTPUT_MODES = ("one_hot", "int", "marginals", "potentials")
+
+
+@keras.saving.register_keras_serializable(package="keras_crf")
+class CRFLayer(keras.layers.Layer):
+    """A linear-chain CRF over features [B, T, D], to be trained with `CRFLoss`.
+
+        potentials = features @ kernel + bias
+        score(y) = start[y_1] + sum_t potentials[t, y_t]
+                   + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
+
+    `transitions[i, j]` is from tag i to tag j. There is no activation to put before it, and no
+    `Dense(num_tags)` unless `use_kernel=False`.
+
+    Masking: the mask that rides on the features is used, or the one given to `call`, which goes
+    before it; `lengths` [B] narrows either. A dropped step is skipped, wherever it stands: the
+    chain runs over the kept steps as if the others were not there.
+
+    In every mode the output carries its `LinearChainCRF`, which `CRFLoss` and `distribution_of`
+    read: it must be the tensor that this layer returned, with no layer behind it.
+
+    Args:
+        num_tags: K, how many tags there are; tag ids are 0..K-1.
+        output_mode: what `call` returns:
+            "one_hot": float [B, T, K], the Viterbi path, zeros on dropped steps, so that
+                `metrics=["accuracy"]` and `.argmax(-1)` work as they do for softmax;
+            "int": int32 [B, T], the Viterbi path, `pad_tag` on dropped steps;
+            "marginals": float [B, T, K], p(y_t = k), zeros on dropped steps;
+            "potentials": float [B, T, K], the scores, zeros on dropped steps.
+        use_kernel: whether to project the features; without, they are the potentials and D is K.
+        use_boundary: whether `start` and `end` are learned; without, they are zero.
+        tag_names: the K names of the tags, kept with the model for those who print or export.
+        pad_tag: what `output_mode="int"` says on dropped steps.
+        lr_multiplier: how many times faster than the rest of the model transitions, start and end
+            are trained, under any optimizer. The weights are stored divided by it.
+        kernel_initializer, bias_initializer, transitions_initializer, boundary_initializer,
+        kernel_regularizer, bias_regularizer, transitions_regularizer, boundary_regularizer,
+        kernel_constraint, bias_constraint, transitions_constraint, boundary_constraint:
+            as in other Keras layers; boundary means start and end. What is regularized and
+            constrained is the weight as it is stored.
+
+    Raises:
+        ValueError: `num_tags` below 1, an unknown `output_mode`, `tag_names` that are not K
+            different names; on call: features that are not [B, T, D], or not K wide with
+            `use_kernel=False`, and masks or lengths that do not go with them.
+        TypeError: features that are not floating point.
+
+    Source: Lafferty, McCallum and Pereira, "Conditional Random Fields", 2001; on top of a BiLSTM:
+    Huang, Xu and Yu, "Bidirectional LSTM-CRF Models for Sequence Tagging", 2015.
+
+    >>> model = keras.Sequential([
+    ...     keras.layers.Embedding(50, 8, mask_zero=True), CRFLayer(3)])
+    >>> model.compile("adam", loss=CRFLoss(), metrics=["accuracy"])
+    >>> model.predict(np.array([[7, 2, 9, 0]]), verbose=0).argmax(-1).shape
+    (1, 4)
+    """
+
+    def __init__(
+        self,
+        num_tags,
+        *,
+        output_mode="one_hot",
+        use_kernel=True,
+        use_boundary=True,
+        tag_names=None,
+        pad_tag=0,
+        lr_multiplier=1.0,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        transitions_initializer="glorot_uniform",
+        boundary_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        transitions_regularizer=None,
+        boundary_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        transitions_constraint=None,
+        boundary_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_tags = _whole_number_of_tags(num_tags)
+        if output_mode not in OUTPUT_MODES:
+            raise ValueError(f"output_mode must be one of {OUTPUT_MODES}, got {output_mode!r}.")
+        self.output_mode = output_mode
+        self.use_kernel = use_kernel
+        self.use_boundary = use_boundary
+        self.tag_names = _different_names(tag_names, self.num_tags)
+        self.pad_tag = pad_tag
+        self.lr_multiplier = lr_multiplier
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.transitions_initializer = keras.initializers.get(transitions_initializer)
+        self.boundary_initializer = keras.initializers.get(boundary_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.transitions_regularizer = keras.regularizers.get(transitions_regularizer)
+        self.boundary_regularizer = keras.regularizers.get(boundary_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.transitions_constraint = keras.constraints.get(transitions_constraint)
+        self.boundary_constraint = keras.constraints.get(boundary_constraint)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        width = input_shape[-1]
+        if self.use_kernel:
+            self.kernel = self._weight("kernel", [width, self.num_tags], "kernel")
+            self.bias = self._weight("bias", [self.num_tags], "bias")
+        elif width != self.num_tags:
+            raise ValueError(
+                f"CRFLayer({self.num_tags}, use_kernel=False) takes potentials, [batch, time, "
+                f"{self.num_tags}]; got features of the shape {tuple(input_shape)}. Put "
+                f"Dense({self.num_tags}) before the layer, or leave use_kernel=True."
+            )
+        self.transitions = self._weight("transitions", [self.num_tags] * 2, "transitions")
+        if self.use_boundary:
+            self.start = self._weight("start", [self.num_tags], "boundary")
+            self.end = self._weight("end", [self.num_tags], "boundary")
+        self.input_spec = keras.layers.InputSpec(axes={-1: width})
+
+    def _weight(self, name, shape, group):
+        """A weight with the initializer, regularizer and constraint of its group.
+
+        Those that go into the recurrences keep their full precision under a mixed policy.
+        """
+        initializer = getattr(self, f"{group}_initializer")
+        scale = self.lr_multiplier if group in ("transitions", "boundary") else 1
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=lambda shape, dtype: initializer(shape, dtype=dtype) / scale,
+            regularizer=getattr(self, f"{group}_regularizer"),
+            constraint=getattr(self, f"{group}_constraint"),
+            autocast=group in ("kernel", "bias"),
+        )
+
+    def _multiplied(self, weight):
+        """lr_multiplier * weight, whose gradient is that of a factor of 1.
+
+        So a step of size s on the weight moves the score by lr_multiplier * s, under optimizers
+        that scale the gradient away as under those that do not.
+        """
+        weight = tf.convert_to_tensor(weight)
+        return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
+
+    def call(self, inputs, mask=None, lengths=None):
+        distribution = self.distribution(inputs, mask=mask, lengths=lengths)
+        outputs = self._outputs(distribution)
+        if mask is not None or lengths is not None:
+            outputs._keras_mask = distribution.mask  # metrics leave out what the CRF left out
+        return carry(outputs, distribution)
+
+    def distribution(self, features, mask=None, lengths=None):
+        """The `LinearChainCRF` of these features, for custom training loops.
+
+        Args:
+            features: float [B, T, D].
+            mask: bool or 0-1 [B, T]; left out, the mask that rides on the features.
+            lengths: integer [B].
+
+        >>> layer = CRFLayer(3)
+        >>> layer.distribution(tf.zeros([2, 4, 8]), lengths=[4, 1]).log_prob(
+        ...     tf.zeros([2, 4], tf.int32)).shape
+        TensorShape([2])
+        """
+        riding = getattr(features, "_keras_mask", None)
+        features = checks.tensor(features, "features")
+        checks.rank(features, "features", "[batch, time, features]")
+        if not self.built:
+            self.build(features.shape)
+        return LinearChainCRF(
+            self._potentials(features),
+            self._multiplied(self.transitions),
+            start=self._multiplied(self.start) if self.use_boundary else None,
+            end=self._multiplied(self.end) if self.use_boundary else None,
+            mask=riding if mask is None else mask,
+            lengths=lengths,
+        )
+
+    def _potentials(self, features):
+        if not self.use_kernel:
+            return features
+        if not features.dtype.is_floating:
+            raise TypeError(f"features must be floating point, got {features.dtype.name}.")
+        features = tf.cast(features, self.compute_dtype)
+        kernel, bias = (tf.cast(weight, features.dtype) for weight in (self.kernel, self.bias))
+        return tf.matmul(features, kernel) + bias
+
+    def _outputs(self, distribution):
+        if self.output_mode == "marginals":
+            return distribution.marginals()
+        if self.output_mode == "potentials":
+            return tf.identity(distribution.potentials)
+        tags = distribution.argmax().tags
+        if self.output_mode == "int":
+            return tf.where(distribution.mask, tags, self.pad_tag)
+        on_kept = tf.where(distribution.mask, tags, -1)  # one_hot of -1 is zeros
+        return tf.one_hot(on_kept, self.num_tags, dtype=distribution.potentials.dtype)
+
+    def compute_output_shape(self, input_shape, **kwargs):
+        tags = () if self.output_mode == "int" else (self.num_tags,)
+        return (*input_shape[:2], *tags)
+
+    def compute_output_spec(self, *args, **kwargs):
+        # Traced, since the dtype depends on the output mode and not on the policy alone.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def get_config(self):
+        serialize = {
+            "initializer": keras.initializers.serialize,
+            "regularizer": keras.regularizers.serialize,
+            "constraint": keras.constraints.serialize,
+        }
+        groups = ("kernel", "bias", "transitions", "boundary")
+        attributes = {
+            f"{group}_{kind}": to_config(getattr(self, f"{group}_{kind}"))
+            for group in groups
+            for kind, to_config in serialize.items()
+        }
+        return {
+            **super().get_config(),
+            "num_tags": self.num_tags,
+            "output_mode": self.output_mode,
+            "use_kernel": self.use_kernel,
+            "use_boundary": self.use_boundary,
+            "tag_names": self.tag_names,
+            "pad_tag": self.pad_tag,
+            "lr_multiplier": self.lr_multiplier,
+            **attributes,
+        }
+
+
+def _whole_number_of_tags(num_tags):
+    if isinstance(num_tags, bool) or num_tags != int(num_tags) or num_tags < 1:
+        raise ValueError(f"num_tags must be a whole number of at least 1, got {num_tags!r}.")
+    return int(num_tags)
+
+
+def _different_names(tag_names, num_tags):
+    if tag_names is None:
+        return None
+    tag_names = [str(name) for name in tag_names]
+    repeated = sorted({name for name in tag_names if tag_names.count(name) > 1})
+    if len(tag_names) != num_tags or repeated:
+        raise ValueError(
+            f"tag_names must be {num_tags} different names, one a tag; got {len(tag_names)}"
+            + (f", and more than once {repeated}." if repeated else ".")
+        )
+    return tag_names
