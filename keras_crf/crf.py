@@ -21,13 +21,9 @@ import tensorflow as tf
 
 from keras_crf import checks, recursions
 from keras_crf.cells import (
-    CrfDecodeBackwardRnnCell as CrfDecodeBackwardRnnCell,
-)
-from keras_crf.cells import (
-    CrfDecodeForwardRnnCell as CrfDecodeForwardRnnCell,
-)
-from keras_crf.cells import (
-    CrfForwardRnnCell as CrfForwardRnnCell,
+    CrfDecodeBackwardRnnCell,
+    CrfDecodeForwardRnnCell,
+    CrfForwardRnnCell,
 )
 from keras_crf.distribution import LinearChainCRF
 
@@ -213,10 +209,6 @@ def viterbi_decode(score, transition_params):
     return best.tags.numpy()[0].tolist(), best.score.numpy()[0]
 
 
-def _steps_within(inputs, lengths):
-    return tf.sequence_mask(tf.maximum(lengths, 0), tf.shape(inputs)[1])
-
-
 def crf_forward(inputs, state, transition_params, sequence_lengths):
     """alpha at the last step of each row, [B, K], from alpha at its first: the forward recurrence.
 
@@ -231,11 +223,8 @@ def crf_forward(inputs, state, transition_params, sequence_lengths):
     array([[4., 5.]], dtype=float32)
     """
     inputs = checks.potentials(inputs)
-    cell = CrfForwardRnnCell(transition_params)
-    mask = _steps_within(inputs, tf.convert_to_tensor(sequence_lengths) - 1)
     state = tf.cast(state, inputs.dtype)
-    _, alpha = _run(cell, inputs, state, mask, state.dtype)
-    return alpha
+    return _run(CrfForwardRnnCell(transition_params), inputs, state, sequence_lengths, less=1)[1]
 
 
 def crf_decode_forward(inputs, state, transition_params, sequence_lengths):
@@ -254,11 +243,8 @@ def crf_decode_forward(inputs, state, transition_params, sequence_lengths):
     (array([[[1, 0]]], dtype=int32), array([[10.,  4.]], dtype=float32))
     """
     inputs = checks.potentials(inputs)
-    cell = CrfDecodeForwardRnnCell(transition_params)
-    mask = _steps_within(inputs, tf.convert_to_tensor(sequence_lengths))
     state = tf.cast(state, inputs.dtype)
-    backpointers, best = _run(cell, inputs, state, mask, tf.int32)
-    return tf.where(mask[..., tf.newaxis], backpointers, 0), best
+    return _run(CrfDecodeForwardRnnCell(transition_params), inputs, state, sequence_lengths)
 
 
 def crf_decode_backward(inputs, state):
@@ -272,15 +258,22 @@ def crf_decode_backward(inputs, state):
     array([[[1]]], dtype=int32)
     """
     inputs = tf.cast(inputs, tf.int32)
+    full = tf.repeat(tf.shape(inputs)[1], tf.shape(inputs)[0])
     cell = CrfDecodeBackwardRnnCell(inputs.shape[-1])
-    every_step = tf.ones(tf.shape(inputs)[:2], tf.bool)
-    return _run(cell, inputs, tf.cast(state, tf.int32), every_step, tf.int32)[0]
+    return _run(cell, inputs, tf.cast(state, tf.int32), full)[0]
 
 
-def _run(cell, inputs, state, mask, output_dtype):
-    """`recursions.scan` of a Keras RNN cell over one input."""
+def _run(cell, inputs, state, lengths, less=0):
+    """A Keras RNN cell over int32 or float inputs: (outputs, 0 behind lengths - less; last state).
 
-    def step(inputs_now, state):
-        return cell(inputs_now[0], state)
+    Behind a row's length its state stays as it is.
+    """
+    within = tf.sequence_mask(tf.cast(lengths, tf.int32) - less, tf.shape(inputs)[1])
 
-    return recursions.scan(step, [inputs], state, mask, output_dtype)
+    def step(inputs_now, state, _):
+        inside, inputs_now = inputs_now
+        output, proposed = cell(inputs_now, state)
+        return tf.where(inside, output, 0), tf.where(inside, proposed, state)
+
+    output_dtype = state.dtype if isinstance(cell, CrfForwardRnnCell) else tf.int32
+    return recursions.scan(step, [within[..., tf.newaxis], inputs], state, output_dtype)

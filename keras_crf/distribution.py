@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks, likelihood, recursions
+from keras_crf.packing import packing
 
 
 class BestPath(NamedTuple):
@@ -28,37 +29,62 @@ def as_graph(function):
 
 
 @as_graph
-def _chain(potentials, transitions, start, end, mask, right):
-    """The chain with zeros on dropped steps, and with NaN in rows that broke a rule."""
+def _packed(potentials, transitions, start, end, mask, right):
+    """(chain, packing): the kept steps, with NaN in rows that broke a rule."""
     mask |= ~right[:, tf.newaxis]
     wrong = tf.equal(potentials, np.inf) | ~right[:, tf.newaxis, tf.newaxis]
     potentials = tf.where(wrong, tf.constant(np.nan, potentials.dtype), potentials)
-    potentials = tf.where(mask[..., tf.newaxis], potentials, tf.zeros_like(potentials))
-    return recursions.Chain(potentials, transitions, start, end, mask)
+    steps = packing(mask)
+    chain = recursions.Chain(steps.pack(potentials), transitions, start, end, steps.lengths)
+    return chain, steps
 
 
 @as_graph
-def _marginals(chain):
-    return likelihood.marginals(chain, likelihood.messages(chain))
+def _score(chain, steps, tags):
+    return likelihood.score(chain, steps.pack(tags))
 
 
 @as_graph
-def _edge_marginals(chain):
-    return likelihood.edge_marginals(chain, likelihood.messages(chain))
+def _contributions(chain, steps, tags):
+    return [steps.unpack(part) for part in likelihood.contributions(chain, steps.pack(tags))]
 
 
 @as_graph
-def _best_path(chain):
+def _log_partition(chain):
+    return likelihood.log_partition(chain)
+
+
+@as_graph
+def _log_prob(chain, steps, tags):
+    return likelihood.log_prob(chain, steps.pack(tags))
+
+
+@as_graph
+def _marginals(chain, steps):
+    return steps.unpack(likelihood.marginals(chain, likelihood.messages(chain)))
+
+
+@as_graph
+def _edge_marginals(chain, steps):
+    edges = likelihood.edge_marginals(chain, likelihood.messages(chain))
+    return steps.unpack(edges)[:, 1:]
+
+
+@as_graph
+def _best_path(chain, steps):
     tags = recursions.viterbi(chain)
-    return BestPath(tags, likelihood.score(chain, tags) + likelihood.not_a_number(chain))
+    score = likelihood.score(chain, tags) + likelihood.not_a_number(chain)
+    return BestPath(steps.unpack(tags), score)
 
 
-_contributions = as_graph(likelihood.contributions)
-_score = as_graph(likelihood.score)
-_log_partition = as_graph(likelihood.log_partition)
-_log_prob = as_graph(likelihood.log_prob)
-_log_alpha = as_graph(likelihood.log_alpha)
-_log_beta = as_graph(likelihood.log_beta)
+@as_graph
+def _log_alpha(chain, steps):
+    return steps.unpack(likelihood.log_alpha(chain))
+
+
+@as_graph
+def _log_beta(chain, steps):
+    return steps.unpack(likelihood.log_beta(chain))
 
 
 class LinearChainCRF:
@@ -104,7 +130,8 @@ class LinearChainCRF:
         start = no_score if start is None else checks.scores(start, "start", potentials, axes=1)
         end = no_score if end is None else checks.scores(end, "end", potentials, axes=1)
         mask, right = checks.mask_and_lengths(mask, lengths, potentials)
-        self._chain = _chain(potentials, transitions, start, end, mask, right)
+        scores = (potentials, transitions, start, end)
+        self._chain, self._steps = _packed(*scores, mask, right)
 
     def narrowed(self, *, mask=None, lengths=None):
         """The same scores over fewer steps: those that were kept, and that these keep as well.
@@ -115,18 +142,19 @@ class LinearChainCRF:
         """
         kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
         narrowed = LinearChainCRF.__new__(LinearChainCRF)
-        narrowed._chain = _chain(*self._chain[:4], self.mask & kept, right)
+        scores = (self.potentials, *self._chain[1:4])
+        narrowed._chain, narrowed._steps = _packed(*scores, self.mask & kept, right)
         return narrowed
 
     @property
     def mask(self):
         """The kept steps, [B, T] bool."""
-        return self._chain.mask
+        return self._steps.mask
 
     @property
     def potentials(self):
         """The potentials, [B, T, K], with zeros on dropped steps."""
-        return self._chain.potentials
+        return self._steps.unpack(self._chain.potentials)
 
     @property
     def transitions(self):
@@ -135,8 +163,8 @@ class LinearChainCRF:
 
     def _checked(self, function, tags):
         """`function(chain, tags)`, with NaN for the rows whose tags are no tags."""
-        tags, right = checks.tags(tags, self.potentials, self.mask)
-        result = function(self._chain, tags)
+        tags, right = checks.tags(tags, self._chain.potentials, self.mask)
+        result = function(self._chain, self._steps, tags)
         return tf.where(right, result, tf.constant(np.nan, result.dtype))
 
     def score(self, tags):
@@ -164,9 +192,9 @@ class LinearChainCRF:
         >>> [part.numpy().item() for part in crf.contributions([[1]])]
         [2.0, 0.5]
         """
-        tags, right = checks.tags(tags, self.potentials, self.mask)
-        not_a_number = tf.constant(np.nan, self.potentials.dtype)
-        parts = _contributions(self._chain, tags)
+        tags, right = checks.tags(tags, self._chain.potentials, self.mask)
+        not_a_number = tf.constant(np.nan, self._chain.potentials.dtype)
+        parts = _contributions(self._chain, self._steps, tags)
         return tuple(tf.where(right[:, tf.newaxis], part, not_a_number) for part in parts)
 
     def log_partition(self):
@@ -206,7 +234,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).marginals().numpy()
         array([[[0.5, 0.5]]], dtype=float32)
         """
-        return _marginals(self._chain)
+        return _marginals(self._chain, self._steps)
 
     def edge_marginals(self):
         """p(y_s = i, y_t = j) at [b, t-1, i, j], with s the kept step before t: [B, T-1, K, K].
@@ -218,7 +246,7 @@ class LinearChainCRF:
         array([[[[0.25, 0.25],
                  [0.25, 0.25]]]], dtype=float32)
         """
-        return _edge_marginals(self._chain)
+        return _edge_marginals(self._chain, self._steps)
 
     def argmax(self):
         """The best path of each row, by Viterbi: a named tuple `(tags [B, T] int32, score [B])`.
@@ -230,7 +258,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).argmax().tags.numpy()
         array([[1]], dtype=int32)
         """
-        return _best_path(self._chain)
+        return _best_path(self._chain, self._steps)
 
     def forward_messages(self):
         """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.
@@ -241,7 +269,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).forward_messages().numpy()
         array([[[1., 2.]]], dtype=float32)
         """
-        return _log_alpha(self._chain)
+        return _log_alpha(self._chain, self._steps)
 
     def backward_messages(self):
         """log beta, [B, T, K]: the scores of all that may stand behind a step; 0 on dropped steps.
@@ -252,4 +280,4 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).backward_messages().numpy()
         array([[[0., 0.]]], dtype=float32)
         """
-        return _log_beta(self._chain)
+        return _log_beta(self._chain, self._steps)

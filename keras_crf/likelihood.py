@@ -32,10 +32,10 @@ class Counts(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """What comes in at each step from either side, [B, T, K], as `recursions.incoming` has it."""
+    """What comes in at each step from either side: two `recursions.Incoming`, in step order."""
 
-    from_left: tf.Tensor
-    from_right: tf.Tensor
+    from_left: recursions.Incoming
+    from_right: recursions.Incoming
 
 
 def messages(chain):
@@ -44,8 +44,9 @@ def messages(chain):
 
 
 def incoming_from_right(chain):
-    """What comes in at each step from the steps behind it: [B, T, K], relative log beta."""
-    return tf.reverse(recursions.incoming(chain.reverse()), [1])
+    """What comes in at each step from the steps behind it: scaled log beta."""
+    incoming = recursions.incoming(chain.reverse())
+    return recursions.Incoming(*(chain.reverse_time(values) for values in incoming))
 
 
 def total(terms):
@@ -53,20 +54,24 @@ def total(terms):
     return tf.cast(tf.reduce_sum(tf.cast(terms, tf.float64), axis=1), terms.dtype)
 
 
-def kept_only(chain, values):
-    """Values [B, T, ...] with zeros on the dropped steps."""
-    mask = chain.mask[(..., *[tf.newaxis] * (values.shape.rank - 2))]
-    return tf.where(mask, values, tf.zeros_like(values))
+def within_only(chain, values):
+    """Values [B, T, ...] with zeros behind each row's length."""
+    within = chain.within()[(..., *[tf.newaxis] * (values.shape.rank - 2))]
+    return tf.where(within, values, tf.zeros_like(values))
 
 
-def first_kept(chain):
-    """[B, T] bool: true at the first kept step of each row."""
-    return chain.mask & (recursions.previous_kept(chain.mask) < 0)
+def at_last(chain, values):
+    """Values [B, T, ...] with zeros at all steps but the last within each row's length."""
+    steps = tf.range(tf.shape(values)[1])
+    last = tf.equal(steps, chain.lengths[:, tf.newaxis] - 1)
+    last = last[(..., *[tf.newaxis] * (values.shape.rank - 2))]
+    return tf.where(last, values, tf.zeros_like(values))
 
 
-def last_kept(chain):
-    """[B, T] bool: true at the last kept step of each row."""
-    return tf.reverse(first_kept(chain.reverse()), [1])
+def a_step_later(values, first=0):
+    """Values [B, T, ...], each at the step behind its own; `first` at the first step."""
+    paddings = [[0, 0], [1, 0]] + [[0, 0]] * (values.shape.rank - 2)
+    return tf.pad(values, paddings, constant_values=first)[:, :-1]
 
 
 def picked(scores, tags):
@@ -77,22 +82,20 @@ def picked(scores, tags):
 
 
 def arriving_scores(chain, tags):
-    """What each step's tag would cost to arrive at, given the kept tag before: [B, T, K].
+    """What it costs to arrive at each tag, given the tag before: [B, T, K].
 
-    A row of `transitions`, or `start` where nothing was kept before.
+    A row of `transitions`, or `start` where nothing stands before.
     """
-    previous = recursions.previous_kept(chain.mask)
-    previous_tags = tf.gather(tags, tf.maximum(previous, 0), batch_dims=1)
-    behind = tf.gather(chain.transitions, previous_tags)
-    return tf.where(previous[..., tf.newaxis] < 0, chain.start, behind)
+    rows = tf.concat([chain.transitions, chain.start[tf.newaxis]], axis=0)
+    return tf.gather(rows, a_step_later(tags, first=tf.shape(chain.start)[0]))
 
 
 def contributions(chain, tags):
     """What each step's potential and its arrival (at the last step also `end`) give: two [B, T]."""
     potentials = picked(chain.potentials, tags)
     arrival = picked(arriving_scores(chain, tags), tags)
-    leaving = tf.where(last_kept(chain), tf.gather(chain.end, tags), tf.zeros_like(arrival))
-    return kept_only(chain, potentials), kept_only(chain, arrival + leaving)
+    leaving = at_last(chain, tf.gather(chain.end, tags))
+    return within_only(chain, potentials), within_only(chain, arrival + leaving)
 
 
 def score(chain, tags):
@@ -101,15 +104,12 @@ def score(chain, tags):
     return total(potentials + arrival)
 
 
-def partition_terms(chain, from_right):
-    """[B, T] terms whose sum is log_partition: what was scaled off, and what is left at the end.
-
-    The recurrence from the right ends at the first kept step, where `start` closes it.
-    """
-    scales = recursions.scales(chain, from_right)
-    alpha = chain.start + recursions.relative(chain.potentials + from_right)
-    rest = tf.where(first_kept(chain), recursions.logsumexp(alpha, axis=-1), tf.zeros_like(scales))
-    return scales + rest
+def _partition(chain, from_right):
+    """log_partition, [B]: what was scaled off, and what is left at the first step, with `start`."""
+    first = chain.start + chain.potentials[:, :1] + from_right.messages[:, :1]
+    left = recursions.logsumexp(first, axis=-1)
+    scales = tf.concat([left, from_right.scales[:, 1:]], axis=1)
+    return total(within_only(chain, scales))
 
 
 def log_partition(chain):
@@ -117,14 +117,14 @@ def log_partition(chain):
 
     @tf.custom_gradient
     def value(*scores):
-        mine = Chain(*scores, chain.mask)
+        mine = Chain(*scores, chain.lengths)
         from_right = incoming_from_right(mine)
 
         def gradient(upstream):
             both = Messages(recursions.incoming(mine), from_right)
             return expected_counts(mine, both, upstream)
 
-        return total(partition_terms(mine, from_right)), gradient
+        return _partition(mine, from_right), gradient
 
     return value(*chain[:4])
 
@@ -134,7 +134,7 @@ def log_prob(chain, tags):
 
     @tf.custom_gradient
     def value(*scores):
-        mine = Chain(*scores, chain.mask)
+        mine = Chain(*scores, chain.lengths)
         from_right = incoming_from_right(mine)
 
         def gradient(upstream):
@@ -155,89 +155,89 @@ def not_a_number(chain):
 
 
 def token_log_prob(chain, from_right, tags):
-    """log p(y_t given the tags before it, and x), [B, T]; 0 on dropped steps.
+    """log p(y_t given the tags before it, and x), [B, T]; 0 behind a row's length.
 
     Given the tags before it, a step's tag is a softmax: what it costs to arrive at the tag, its
     potential, and what comes in from the right. A sum of such terms, none above 0, keeps the digits
     that score - log_partition, a difference of two large numbers, would lose.
     """
-    scores = arriving_scores(chain, tags) + recursions.relative(chain.potentials + from_right)
-    scores = recursions.relative(scores)
+    ahead = recursions.relative(chain.potentials + from_right.messages)
+    scores = recursions.relative(arriving_scores(chain, tags) + ahead)
     chosen = picked(scores, tags)
     is_other = tf.not_equal(tf.range(tf.shape(scores)[2]), tags[..., tf.newaxis])
     others = tf.reduce_sum(tf.where(is_other, tf.exp(scores), tf.zeros_like(scores)), axis=-1)
     # The largest score is 0: with it chosen, this is -log1p(others), right to the last digit.
     log_probs = chosen - tf.math.log1p(others + tf.math.expm1(chosen))
     log_probs = tf.where(tf.equal(chosen, -np.inf), chosen, log_probs)
-    return kept_only(chain, log_probs)
+    return within_only(chain, log_probs)
 
 
 def log_alpha(chain):
-    """log alpha, [B, T, K]: what was scaled off before a step is added again."""
-    from_left = recursions.incoming(chain)
-    scales = tf.cast(recursions.scales(chain, from_left), tf.float64)
-    scaled_off = tf.cast(tf.cumsum(scales, axis=1, exclusive=True), from_left.dtype)
-    return kept_only(chain, chain.potentials + from_left + scaled_off[..., tf.newaxis])
+    """log alpha, [B, T, K]: the scores of all that may stand up to each step."""
+    return within_only(chain, chain.potentials + _unscaled(recursions.incoming(chain)))
 
 
 def log_beta(chain):
-    """log beta, [B, T, K]: alpha of the chain read from the right, less the step's potentials."""
-    return kept_only(chain, tf.reverse(log_alpha(chain.reverse()), [1]) - chain.potentials)
+    """log beta, [B, T, K]: the scores of all that may stand behind each step."""
+    beta = chain.reverse_time(_unscaled(recursions.incoming(chain.reverse())))
+    return within_only(chain, beta)
+
+
+def _unscaled(incoming):
+    """The messages with what was scaled off before them added again."""
+    scales = tf.cumsum(tf.cast(incoming.scales, tf.float64), axis=1, exclusive=True)
+    return incoming.messages + tf.cast(scales, incoming.messages.dtype)[..., tf.newaxis]
 
 
 def marginals(chain, both):
-    """p(y_t = k given x), [B, T, K]; 0 on dropped steps and where there is no legal path."""
-    weights = tf.exp(recursions.relative(chain.potentials + both.from_left + both.from_right))
+    """p(y_t = k given x), [B, T, K]; 0 behind a row's length, and where no path is legal."""
+    scores = chain.potentials + both.from_left.messages + both.from_right.messages
+    weights = tf.exp(recursions.relative(scores))
     probabilities = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
-    return kept_only(chain, probabilities)
+    return within_only(chain, probabilities)
 
 
 def edge_marginals(chain, both):
-    """p(y_s = i, y_t = j given x), s the kept step before t, at [b, t-1, i, j]: [B, T-1, K, K]."""
-    alpha, entered = _alpha_before(chain, both)
-    edges = _edges(
-        alpha[:, :, :, tf.newaxis],
-        chain.transitions,
-        both.from_left[:, :, tf.newaxis],
-        marginals(chain, both)[:, :, tf.newaxis],
-    )
-    return tf.where(entered[..., tf.newaxis], edges, tf.zeros_like(edges))[:, 1:]
+    """p(y_{t-1} = i, y_t = j given x) at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
+    alpha = a_step_later(_scaled_alpha(chain, both))[:, :, :, tf.newaxis]
+    incoming = both.from_left.messages[:, :, tf.newaxis]
+    ahead = marginals(chain, both)[:, :, tf.newaxis]
+    edges = _edges(alpha, chain.transitions, incoming, ahead)
+    is_first = tf.equal(tf.range(tf.shape(edges)[1]), 0)
+    return tf.where(is_first[:, tf.newaxis, tf.newaxis], tf.zeros_like(edges), edges)
 
 
 def _edges(alpha, transitions, incoming, marginals):
-    """p(y_s = i, y_t = j) = exp(alpha_s[i] + transitions[i, j] - incoming_t[j]) p(y_t = j)."""
-    return tf.exp(alpha + transitions - recursions.finite(incoming)) * marginals
+    """exp(alpha_{t-1}[i] + transitions[i, j] - incoming_t[j]) p(y_t = j), over i and j."""
+    behind = alpha + transitions - recursions.finite(incoming)
+    return tf.exp(behind + recursions.log(marginals))
 
 
-def _alpha_before(chain, both):
-    """alpha of the kept step before each step, [B, T, K], and whether there is one, [B, T, 1]."""
-    previous = recursions.previous_kept(chain.mask)
-    alpha = recursions.relative(chain.potentials + both.from_left)
-    entered = (chain.mask & (previous >= 0))[..., tf.newaxis]
-    return tf.gather(alpha, tf.maximum(previous, 0), batch_dims=1), entered
+def _scaled_alpha(chain, both):
+    """alpha less its scale, [B, T, K]: what goes into the next step; 0 behind a row's length."""
+    alpha = chain.potentials + both.from_left.messages - both.from_left.scales[..., tf.newaxis]
+    return within_only(chain, alpha)
 
 
 def expected_counts(chain, both, weights):
     """The expected use of each score, rows weighted by `weights` [B]."""
-    weighted = marginals(chain, both) * weights[:, tf.newaxis, tf.newaxis]
-    return Counts(weighted, _expected_transitions(chain, both, weighted), *_ends(chain, weighted))
+    uses = marginals(chain, both)
+    weighted = uses * weights[:, tf.newaxis, tf.newaxis]
+    transitions = _expected_transitions(chain, both, uses, weights)
+    return Counts(weighted, transitions, *_ends(chain, weighted))
 
 
 def observed_counts(chain, tags, weights):
     """The use of each score by the path `tags`, rows weighted by `weights` [B]."""
-    used = kept_only(chain, tf.one_hot(tags, tf.shape(chain.start)[0], dtype=weights.dtype))
+    used = within_only(chain, tf.one_hot(tags, tf.shape(chain.start)[0], dtype=weights.dtype))
     weighted = used * weights[:, tf.newaxis, tf.newaxis]
-    previous = recursions.previous_kept(chain.mask)
-    used_before = tf.gather(used, tf.maximum(previous, 0), batch_dims=1)
-    used_before = tf.where(previous[..., tf.newaxis] < 0, tf.zeros_like(used), used_before)
-    return Counts(weighted, _summed_products(used_before, weighted), *_ends(chain, weighted))
+    transitions = _summed_products(used[:, :-1], weighted[:, 1:])
+    return Counts(weighted, transitions, *_ends(chain, weighted))
 
 
 def _ends(chain, uses):
-    """The uses [B, T, K] of first and of last kept steps, summed: [K] and [K]."""
-    for_start = tf.where(first_kept(chain)[..., tf.newaxis], uses, tf.zeros_like(uses))
-    for_end = tf.where(last_kept(chain)[..., tf.newaxis], uses, tf.zeros_like(uses))
-    return tf.reduce_sum(for_start, [0, 1]), tf.reduce_sum(for_end, [0, 1])
+    """The uses [B, T, K] at first and at last steps, summed: [K] and [K]."""
+    return tf.reduce_sum(uses[:, :1], [0, 1]), tf.reduce_sum(at_last(chain, uses), [0, 1])
 
 
 def _summed_products(left, right):
@@ -247,34 +247,33 @@ def _summed_products(left, right):
     return tf.matmul(flat_left, flat_right, transpose_a=True)
 
 
-def _expected_transitions(chain, both, weighted):
-    """The sum of the edge marginals, [K, K], without any [B, T, K, K]."""
-    alpha, entered = _alpha_before(chain, both)
-    shift = recursions.transition_shift(chain)
-    scaled = tf.exp(both.from_left - shift)
+def _expected_transitions(chain, both, uses, weights):
+    """The weighted sum of the edge marginals, [K, K], without any [B, T, K, K]."""
+    alpha = _scaled_alpha(chain, both)[:, :-1]
+    incoming = within_only(chain, both.from_left.messages)[:, 1:]
+    uses = uses[:, 1:]
+    shift = recursions.largest_transition(chain)
+    scaled = tf.exp(incoming - shift)
     trusted = scaled >= recursions.smallest_trusted(scaled.dtype)
-    trusted |= tf.equal(both.from_left, -np.inf) | ~entered
+    trusted |= tf.equal(incoming, -np.inf) | ~chain.within()[:, 1:, tf.newaxis]
 
     def by_one_product():
-        zeros = tf.zeros_like(scaled)
-        behind = tf.where(entered, tf.exp(alpha), zeros)
-        ahead = tf.where(entered, tf.math.divide_no_nan(weighted, scaled), zeros)
-        return tf.exp(chain.transitions - shift) * _summed_products(behind, ahead)
+        ahead = tf.math.divide_no_nan(uses, scaled) * weights[:, tf.newaxis, tf.newaxis]
+        return tf.exp(chain.transitions - shift) * _summed_products(tf.exp(alpha), ahead)
 
     def step_by_step():
-        def cell(inputs, counts):
-            alpha, incoming, weighted = inputs
+        def cell(inputs, counts, _):
+            alpha, incoming, uses = inputs
             edges = _edges(
                 alpha[:, :, tf.newaxis],
                 chain.transitions,
                 incoming[:, tf.newaxis],
-                weighted[:, tf.newaxis],
+                uses[:, tf.newaxis],
             )
-            return weighted[:, 0], counts + edges
+            return uses[:, 0], counts + edges
 
         none = chain.at_each_row(tf.zeros_like(chain.transitions))
-        inputs = [alpha, both.from_left, weighted]
-        _, counts = recursions.scan(cell, inputs, none, entered[..., 0], none.dtype)
-        return tf.reduce_sum(counts, axis=0)
+        _, counts = recursions.scan(cell, [alpha, incoming, uses], none, none.dtype, 1)
+        return tf.reduce_sum(counts * weights[:, tf.newaxis, tf.newaxis], axis=0)
 
     return tf.cond(tf.reduce_all(trusted), by_one_product, step_by_step)

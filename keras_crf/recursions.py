@@ -12,8 +12,8 @@ and whatever is asked of it follows from one recurrence:
 where ⊗ is a matrix product with logsumexp (for Viterbi: max) in place of the sum. What comes in at
 step t gathers the scores of all that may stand before it: alpha_t = incoming_t + potentials_t.
 Read from the right, a chain is again a chain, with `transitions` transposed and `start` and `end`
-changed over; what comes in there is beta_t. A dropped step leaves the state of the recurrence as
-it is: that is the one mask rule.
+changed over; what comes in there is beta_t. Rows may differ in length; what lies behind a row's
+length is carried along, and never looked at.
 
 Rabiner, "A Tutorial on Hidden Markov Models", 1989 (scaling: section V.A); Lafferty, McCallum and
 Pereira, "Conditional Random Fields", 2001.
@@ -24,58 +24,72 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# A turn of tf.while_loop costs more than a step of a small chain, so each turn takes several.
+# A turn of tf.while_loop costs more than a step of a small chain, so each turn takes several, and
+# numbers are scaled every few steps only.
 STEPS_PER_TURN = 8
+STEPS_PER_SCALING = 4
 
 
 class Chain(NamedTuple):
-    """The scores of a batch of chains, in one float dtype; dropped steps hold potentials of 0."""
+    """The scores of a batch of chains, in one float dtype."""
 
-    potentials: tf.Tensor  # [B, T, K]
+    potentials: tf.Tensor  # [B, T, K], zeros behind a row's length
     transitions: tf.Tensor  # [K, K], [i, j] from i to j
     start: tf.Tensor  # [K]
     end: tf.Tensor  # [K]
-    mask: tf.Tensor  # [B, T] bool, True keeps a step
+    lengths: tf.Tensor  # [B] int32
 
     def reverse(self):
         """The same chains, read from the right."""
         return Chain(
-            potentials=tf.reverse(self.potentials, [1]),
+            potentials=self.reverse_time(self.potentials),
             transitions=tf.transpose(self.transitions),
             start=self.end,
             end=self.start,
-            mask=tf.reverse(self.mask, [1]),
+            lengths=self.lengths,
         )
+
+    def reverse_time(self, values):
+        """Values [B, T, ...] with the steps of each row, up to its length, in reverse."""
+        steps = tf.range(tf.shape(values)[1])
+        mirrored = self.lengths[:, tf.newaxis] - 1 - steps
+        return tf.gather(values, tf.where(mirrored >= 0, mirrored, steps), batch_dims=1)
+
+    def within(self):
+        """[B, T] bool: which steps lie within their row's length."""
+        return tf.sequence_mask(self.lengths, tf.shape(self.potentials)[1])
 
     def at_each_row(self, scores):
         """Scores [...], repeated for the rows of the batch: [B, ...]."""
-        return tf.repeat(scores[tf.newaxis], tf.shape(self.mask)[0], axis=0)
+        return tf.repeat(scores[tf.newaxis], tf.shape(self.lengths)[0], axis=0)
 
 
-def scan(cell, inputs, state, mask, output_dtype):
-    """Drives the RNN cell `cell(inputs_t, state) -> (output_t, state)` from left to right.
+def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
+    """Drives the RNN cell `cell(inputs_t, state, place) -> (output_t, state)` from left to right.
 
     Args:
-        cell: the function of one step; inputs_t is a list of [B, ...] tensors.
+        cell: the function of one step; inputs_t is a list of [B, ...] tensors, and place says
+            which of the steps of a turn this is.
         inputs: list of tensors [B, T, ...].
         state: tensor [B, ...] that goes into the first step.
-        mask: [B, T] bool; a dropped step keeps the state, and its output means nothing.
         output_dtype: the dtype of the cell's output.
+        steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
+            is made up with steps of zeros.
 
     Returns:
         The outputs [B, T, ...], and the state after the last step.
     """
-    steps = tf.shape(mask)[1]
-    turns = tf.maximum((steps + STEPS_PER_TURN - 1) // STEPS_PER_TURN, 1)
-    kept = mask[(..., *[tf.newaxis] * (state.shape.rank - 1))]
-    blocks = [_in_turns(tensor, turns) for tensor in (kept, *inputs)]
+    steps = tf.shape(inputs[0])[1]
+    turns = tf.maximum((steps + steps_per_turn - 1) // steps_per_turn, 1)
+    blocks = [_in_turns(tensor, turns, steps_per_turn) for tensor in inputs]
 
     def turn(index, state, outputs):
-        steps_now = [tf.unstack(block[index], STEPS_PER_TURN) for block in blocks]
+        steps_now = zip(
+            *(tf.unstack(block[index], steps_per_turn) for block in blocks), strict=True
+        )
         outputs_now = []
-        for kept_now, *inputs_now in zip(*steps_now, strict=True):
-            output, proposed = cell(inputs_now, state)
-            state = tf.where(kept_now, proposed, state)
+        for place, inputs_now in enumerate(steps_now):
+            output, state = cell(inputs_now, state, place)
             outputs_now.append(output)
         return index + 1, state, outputs.write(index, tf.stack(outputs_now))
 
@@ -86,20 +100,19 @@ def scan(cell, inputs, state, mask, output_dtype):
     return _from_turns(outputs.stack(), steps), state
 
 
-def _in_turns(tensor, turns):
-    """[B, T, ...] -> [turns, STEPS_PER_TURN, B, ...]; what is added at the end is dropped steps."""
+def _in_turns(tensor, turns, steps_per_turn):
+    """[B, T, ...] -> [turns, steps_per_turn, B, ...]."""
     rest = list(range(2, tensor.shape.rank))
     time_major = tf.transpose(tensor, [1, 0, *rest])
-    added = turns * STEPS_PER_TURN - tf.shape(tensor)[1]
+    added = turns * steps_per_turn - tf.shape(tensor)[1]
     padded = tf.pad(time_major, [[0, added]] + [[0, 0]] * (tensor.shape.rank - 1))
-    shape = tf.concat([[turns, STEPS_PER_TURN], tf.shape(padded)[1:]], 0)
-    blocks = tf.reshape(padded, shape)
-    blocks.set_shape([None, STEPS_PER_TURN, *time_major.shape[1:]])
+    blocks = tf.reshape(padded, tf.concat([[turns, steps_per_turn], tf.shape(padded)[1:]], 0))
+    blocks.set_shape([None, steps_per_turn, *time_major.shape[1:]])
     return blocks
 
 
 def _from_turns(blocks, steps):
-    """[turns, STEPS_PER_TURN, B, ...] -> [B, T, ...]."""
+    """[turns, steps_per_turn, B, ...] -> [B, T, ...]."""
     time_major = tf.reshape(blocks, tf.concat([[-1], tf.shape(blocks)[2:]], 0))[:steps]
     return tf.transpose(time_major, [1, 0, *range(2, blocks.shape.rank - 1)])
 
@@ -127,59 +140,65 @@ def logsumexp(scores, axis):
     return log(sums) + tf.squeeze(largest, axis)
 
 
+class Incoming(NamedTuple):
+    """What comes in at each step, with what was scaled off on the way there."""
+
+    messages: tf.Tensor  # [B, T, K] logarithms
+    scales: tf.Tensor  # [B, T], to be added to all messages of later steps
+
+
 def incoming(chain):
-    """What comes in at each step, relative to the best alpha of the kept step before it.
+    """What comes in at each step, scaled so that numbers stay small however long the row is.
 
-        incoming_1 = start        incoming_{t+1} = (alpha_t - max alpha_t) ⊗ transitions
-
-    so that numbers stay small however long the row is; `scales` gives what was taken off.
-
-    Returns:
-        [B, T, K] log messages; at dropped steps, what would come in there.
+    incoming_1 = start        incoming_{t+1} = (alpha_t - scale_t) ⊗ transitions
     """
-    scaled, shift = _scaled_incoming(chain)
-    return tf.cond(
+    shift = largest_transition(chain)
+    scaled = _scaled_messages(chain, shift)
+    messages = tf.cond(
         _nothing_underflowed(chain, scaled),
         lambda: log(scaled) + shift,
-        lambda: _exact_incoming(chain),
+        lambda: _exact_messages(chain, shift),
     )
+    return Incoming(messages, _scales(chain.potentials, messages, shift))
 
 
-def scales(chain, messages):
-    """max alpha_t, [B, T], that `incoming` took off after each step; 0 on dropped steps."""
-    largest = tf.reduce_max(messages + chain.potentials, axis=-1)
-    return tf.where(chain.mask, largest, tf.zeros_like(largest))
+def _scales(potentials, messages, shift):
+    """What both forms of the recurrence take off after each step, [B, T].
+
+    Now and then that is the largest of alpha, else what alpha may have grown by in the step.
+    """
+    scaling = tf.equal(tf.range(tf.shape(potentials)[1]) % STEPS_PER_SCALING, 0)
+    largest = finite(tf.reduce_max(messages + potentials, axis=-1))
+    return tf.where(scaling, largest, finite(tf.reduce_max(potentials, axis=-1)) + shift)
 
 
-def _scaled_incoming(chain):
-    """The recurrence on exponentials, a matrix product a step: (exp of incoming - shift, shift)."""
-    shift = transition_shift(chain)
-    weights = tf.exp(relative(chain.potentials))
+def _scaled_messages(chain, shift):
+    """exp(messages - shift): the recurrence on exponentials, a matrix product a step."""
     transitions = tf.exp(chain.transitions - shift)
 
-    def cell(inputs, state):
-        (weight,) = inputs
-        alpha = state * weight
-        alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
+    def cell(inputs, state, place):
+        alpha = state * inputs[0]
+        if place % STEPS_PER_SCALING == 0:
+            alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
         return state, tf.matmul(alpha, transitions)
 
     start = chain.at_each_row(tf.exp(chain.start - shift))
-    return scan(cell, [weights], start, chain.mask, start.dtype)[0], shift
+    return scan(cell, [tf.exp(relative(chain.potentials))], start, start.dtype)[0]
 
 
-def _exact_incoming(chain):
+def _exact_messages(chain, shift):
     """The same recurrence on logarithms: slower, and right for scores of any size."""
 
-    def cell(inputs, state):
-        (potentials,) = inputs
-        alpha = relative(state + potentials)
+    def cell(inputs, state, place):
+        alpha = state + inputs[0]
+        alpha = relative(alpha) if place % STEPS_PER_SCALING == 0 else alpha - shift
         return state, logsumexp(alpha[:, :, tf.newaxis] + chain.transitions, axis=1)
 
     start = chain.at_each_row(chain.start)
-    return scan(cell, [chain.potentials], start, chain.mask, start.dtype)[0]
+    return scan(cell, [relative(chain.potentials)], start, start.dtype, STEPS_PER_SCALING)[0]
 
 
-def transition_shift(chain):
+def largest_transition(chain):
     """The largest of transitions, start and end: exp of any of them less it is at most 1."""
     scores = tf.concat([tf.reshape(chain.transitions, [-1]), chain.start, chain.end], 0)
     return finite(tf.reduce_max(scores))
@@ -194,6 +213,7 @@ def smallest_trusted(dtype):
 def _nothing_underflowed(chain, scaled):
     """Whether each scaled message is large enough to trust, or 0 because no path leads there."""
     trusted = tf.greater_equal(scaled, smallest_trusted(scaled.dtype))
+    trusted |= ~chain.within()[..., tf.newaxis]
     return tf.cond(
         tf.reduce_all(trusted),
         lambda: True,
@@ -203,16 +223,15 @@ def _nothing_underflowed(chain, scaled):
 
 def _reachable(chain, scaled):
     """[B, T, K] bool: whether a path that nothing forbids comes in at the step and tag."""
-    alive = tf.greater(scaled, 0)
-    leaving = tf.cast(alive & tf.greater(chain.potentials, -np.inf), scaled.dtype)
+    leaving = tf.greater(scaled, 0) & tf.greater(chain.potentials, -np.inf)
     allowed = tf.cast(tf.greater(chain.transitions, -np.inf), scaled.dtype)
-    entered = tf.where(chain.mask[..., tf.newaxis], tf.matmul(leaving, allowed) > 0, alive)
-    at_first = chain.at_each_row(tf.greater(chain.start, -np.inf))
-    return tf.concat([at_first[:, tf.newaxis], entered[:, :-1]], axis=1)
+    entered = tf.greater(tf.matmul(tf.cast(leaving, scaled.dtype), allowed), 0)
+    at_first = chain.at_each_row(tf.greater(chain.start, -np.inf)[tf.newaxis])
+    return tf.concat([at_first, entered], axis=1)[:, :-1]
 
 
 def viterbi(chain):
-    """The best path, [B, T] int32, 0 on dropped steps.
+    """The best path, [B, T] int32, 0 behind a row's length.
 
         best_t = potentials_t + incoming_t, with max in place of logsumexp
         y_n = argmax(best_n + end)        y_t = argmax_i(best_t[i] + transitions[i, y_{t+1}])
@@ -222,33 +241,17 @@ def viterbi(chain):
     """
     arriving = tf.transpose(chain.transitions)  # [j, i]
 
-    def forward(inputs, state):
-        (potentials,) = inputs
-        best = relative(state + potentials)
+    def forward(inputs, state, place):
+        best = state + inputs[0]
+        if place % STEPS_PER_SCALING == 0:
+            best = relative(best)
         return best, tf.reduce_max(best[:, tf.newaxis] + arriving, axis=-1)
 
-    def backward(inputs, state):
-        (best,) = inputs
-        tags = tf.argmax(best + state, axis=-1, output_type=tf.int32)
+    def backward(inputs, state, _):
+        tags = tf.argmax(inputs[0] + state, axis=-1, output_type=tf.int32)
         return tags, tf.gather(arriving, tags)
 
     start, end = chain.at_each_row(chain.start), chain.at_each_row(chain.end)
-    best, _ = scan(forward, [chain.potentials], start, chain.mask, start.dtype)
-    reverse = tf.reverse(best, [1]), tf.reverse(chain.mask, [1])
-    tags, _ = scan(backward, reverse[:1], end, reverse[1], tf.int32)
-    return tf.where(chain.mask, tf.reverse(tags, [1]), 0)
-
-
-def previous_kept(mask):
-    """The last kept step before each step, [B, T] int32, or -1 where there is none.
-
-    The r-th kept step of a row is written at place r of a list, where those behind it look it up.
-    """
-    kept_before = tf.cumsum(tf.cast(mask, tf.int32), axis=1, exclusive=True)
-    rows, steps = tf.shape(mask)[0], tf.shape(mask)[1]
-    place = tf.where(mask, kept_before, steps)  # dropped steps go to one place, never read
-    row = tf.zeros_like(place) + tf.range(rows)[:, tf.newaxis]
-    step = tf.zeros_like(place) + tf.range(steps)
-    kept = tf.scatter_nd(tf.stack([row, place], axis=-1), step, [rows, steps + 1])
-    previous = tf.gather(kept, tf.maximum(kept_before - 1, 0), batch_dims=1)
-    return tf.where(kept_before > 0, previous, -1)
+    best, _ = scan(forward, [chain.potentials], start, start.dtype)
+    tags, _ = scan(backward, [chain.reverse_time(best)], end, tf.int32)
+    return tf.where(chain.within(), chain.reverse_time(tags), 0)

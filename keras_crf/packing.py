@@ -1,0 +1,53 @@
+"""The mask rule: dropped steps are taken out before anything is computed, and put back after it."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Packing(NamedTuple):
+    """Where the kept steps of each row go, when they are moved together to the front."""
+
+    mask: tf.Tensor  # [B, T] bool, True keeps a step
+    lengths: tf.Tensor  # [B] int32, the number of kept steps
+    sources: tf.Tensor  # [B, T] int32, the step that comes to each place; any, behind the length
+    places: tf.Tensor  # [B, T] int32, the place that each step goes to; any, for a dropped step
+
+    def pack(self, values):
+        """Values [B, T, ...] with the kept steps of each row in front, and zeros behind them."""
+        within = tf.sequence_mask(self.lengths, tf.shape(values)[1])
+        return _moved(values, self.sources, within, self.places, self.mask)
+
+    def unpack(self, values):
+        """The reverse of `pack`: values at their steps, and zeros at dropped ones."""
+        within = tf.sequence_mask(self.lengths, tf.shape(values)[1])
+        return _moved(values, self.places, self.mask, self.sources, within)
+
+
+def packing(mask):
+    """The `Packing` of a mask [B, T] bool."""
+    kept_before = tf.cumsum(tf.cast(mask, tf.int32), axis=1, exclusive=True)
+    rows, steps = tf.shape(mask)[0], tf.shape(mask)[1]
+    # Dropped steps go to one place behind all others, which is cut off.
+    place = tf.where(mask, kept_before, steps)
+    row = tf.zeros_like(place) + tf.range(rows)[:, tf.newaxis]
+    step = tf.zeros_like(place) + tf.range(steps)
+    sources = tf.scatter_nd(tf.stack([row, place], axis=-1), step, [rows, steps + 1])[:, :-1]
+    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+    return Packing(mask, lengths, sources, tf.where(mask, kept_before, 0))
+
+
+def _moved(values, sources, filled, places, kept):
+    """values[b, sources[b, t]] where `filled`, else 0; its gradient goes back by `places`.
+
+    As a gather, since the gradient that TensorFlow knows of a gather is a slow sum by segments.
+    """
+
+    @tf.custom_gradient
+    def move(values):
+        moved = tf.gather(values, sources, batch_dims=1)
+        filled_here = filled[(..., *[tf.newaxis] * (values.shape.rank - 2))]
+        moved = tf.where(filled_here, moved, tf.zeros_like(moved))
+        return moved, lambda upstream: _moved(upstream, places, kept, sources, filled)
+
+    return move(values)
