@@ -1,0 +1,104 @@
+"""Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval).
+
+The formulas fit on a page, and seqeval would bring scikit-learn and SciPy along; the tests compare
+every figure and the printed report with seqeval itself.
+"""
+
+from collections import Counter
+
+AVERAGES = ("micro avg", "macro avg", "weighted avg")
+
+
+def entities(tags):
+    """The entities of one sentence: a set of `(type, first, last)`, both ends included.
+
+    Generous as conlleval is: an I- tag that continues nothing starts an entity.
+    """
+    found, first = set(), 0
+    for position, tag in enumerate(tags):
+        if position == 0 or not _continues(tags[position - 1], tag):
+            first = position
+        is_last = position + 1 == len(tags) or not _continues(tag, tags[position + 1])
+        if tag != "O" and is_last:
+            found.add((_split(tag)[1], first, position))
+    return found
+
+
+def is_legal(tags):
+    """Whether every I-X follows B-X or I-X, as BIO demands."""
+    pairs = zip(["O", *tags], tags, strict=False)
+    return all(_continues(before, tag) for before, tag in pairs if tag.startswith("I-"))
+
+
+def count_illegal(sentences):
+    """The number of tag sequences that break the rules of BIO."""
+    return sum(not is_legal(tags) for tags in sentences)
+
+
+def entity_scores(gold, predicted):
+    """Precision, recall, F1 and support by entity type, then the three averages.
+
+    Args:
+        gold, predicted: lists of tag sequences, sentence by sentence of the same length.
+
+    Returns:
+        A dict from row name to `(precision, recall, f1, support)`.
+    """
+    correct, guessed, wanted = Counter(), Counter(), Counter()
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        wanted.update(type_ for type_, _, _ in gold_entities)
+        guessed.update(type_ for type_, _, _ in predicted_entities)
+        correct.update(type_ for type_, _, _ in gold_entities & predicted_entities)
+    types = sorted(wanted | guessed)
+    rows = {type_: _row(correct[type_], guessed[type_], wanted[type_]) for type_ in types}
+    micro = _row(correct.total(), guessed.total(), wanted.total())
+    macro = _mean_row(rows.values(), [1] * len(rows))
+    weighted = _mean_row(rows.values(), [support for *_, support in rows.values()])
+    return rows | dict(zip(AVERAGES, (micro, macro, weighted), strict=True))
+
+
+def entity_f1(gold, predicted):
+    """The micro average of the entity F1."""
+    return entity_scores(gold, predicted)["micro avg"][2]
+
+
+def entity_report(gold, predicted):
+    """The scores as the text that seqeval's `classification_report` prints."""
+    scores = entity_scores(gold, predicted)
+    width = max(map(len, scores))
+    names = ("precision", "recall", "f1-score", "support")
+    lines = [" " * width + " " + "".join(f" {name:>9}" for name in names), ""]
+    for name, (*ratios, support) in scores.items():
+        if name == AVERAGES[0]:
+            lines.append("")
+        numbers = "".join(f" {ratio:>9.2f}" for ratio in ratios)
+        lines.append(f"{name:>{width}} {numbers} {support:>9}")
+    return "\n".join(lines) + "\n"
+
+
+def _split(tag):
+    prefix, _, type_ = tag.partition("-")
+    return prefix, type_ or "_"
+
+
+def _continues(before, tag):
+    prefix_before, type_before = _split(before)
+    prefix, type_ = _split(tag)
+    return prefix in {"I", "E"} and prefix_before in {"B", "I"} and type_ == type_before
+
+
+def _row(correct, guessed, wanted):
+    precision, recall = _ratio(correct, guessed), _ratio(correct, wanted)
+    return precision, recall, _ratio(2 * precision * recall, precision + recall), wanted
+
+
+def _mean_row(rows, weights):
+    weighted_rows = list(zip(rows, weights, strict=True))
+    total = sum(weights)
+    means = [_ratio(sum(row[i] * weight for row, weight in weighted_rows), total) for i in range(3)]
+    return *means, sum(support for *_, support in rows)
+
+
+def _ratio(part, whole):
+    return part / whole if whole else 0.0

@@ -1,0 +1,301 @@
+"""The examples: column files, the corpus, the report, and a short training run end to end."""
+
+import io
+import pathlib
+import random
+import subprocess
+import sys
+from collections import defaultdict
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import columns
+import corpus
+import keras_crf
+import report
+import tag
+import text_layers
+import train_tagger
+
+ROOT = pathlib.Path(__file__).parents[1]
+TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+
+
+def write(tmp_path, content):
+    path = tmp_path / "file.tsv"
+    path.write_bytes(content)
+    return path
+
+
+class TestColumns:
+    def test_reads_tokens_with_spaces_and_a_last_line_without_newline(self, tmp_path):
+        path = write(tmp_path, "São Paulo\tX\tB-LOC\r\n\r\n\r\nyes\tY\tO".encode())
+        assert columns.read_columns(path) == [(["São Paulo"], ["B-LOC"]), (["yes"], ["O"])]
+        assert columns.read_columns(path, column=1) == [(["São Paulo"], ["X"]), (["yes"], ["Y"])]
+
+    @pytest.mark.parametrize(
+        ("content", "column", "message"),
+        [
+            (b"a\tO\nb O\n", -1, "file.tsv:2: expected at least 2 columns .*got 1: 'b O'"),
+            (b"a\tO\n\nb\tO\n", 2, "file.tsv:1: expected at least 3 columns .*column 2, got 2"),
+            (b"a\tO\nb\t\n", -1, "file.tsv:2: the tag is empty"),
+            (b"a\tO\n\tO\n", -1, "file.tsv:2: the token is empty"),
+            (b"a\tO\n\xe3o\tO\n", -1, "file.tsv:2: not UTF-8 .byte 0xe3 at position 0"),
+            (b"\n\n", -1, "file.tsv:1: no sentences"),
+            (b"", -1, "file.tsv:1: no sentences"),
+        ],
+    )
+    def test_a_bad_file_is_named_with_its_line(self, tmp_path, content, column, message):
+        with pytest.raises(columns.ColumnFileError, match=message):
+            columns.read_columns(write(tmp_path, content), column)
+
+    def test_written_sentences_are_read_back(self, tmp_path):
+        sentences = [(["a b", "c"], ["B-X", "I-X"]), (["d"], ["O"])]
+        columns.write_columns(tmp_path / "file.tsv", sentences)
+        assert columns.read_columns(tmp_path / "file.tsv") == sentences
+
+
+@pytest.fixture(scope="module")
+def requests():
+    return corpus.generate_corpus()
+
+
+class TestCorpus:
+    def test_the_seed_decides(self):
+        sizes = {"train": 50, "dev": 20}
+        assert corpus.generate_corpus(sizes, 1) == corpus.generate_corpus(sizes, 1)
+        assert corpus.generate_corpus(sizes, 1) != corpus.generate_corpus(sizes, 2)
+
+    def test_sizes_and_no_request_twice(self, requests):
+        assert {part: len(sentences) for part, sentences in requests.items()} == corpus.SIZES
+        texts = [" ".join(tokens).lower() for part in requests.values() for tokens, _ in part]
+        assert len(texts) == len(set(texts))
+
+    def test_tags_are_legal(self, requests):
+        assert not report.count_illegal(tags for part in requests.values() for _, tags in part)
+
+    @pytest.mark.parametrize(
+        ("word", "tags"),
+        [
+            ("may", {"O", "B-PERSON", "B-DATE"}),
+            ("march", {"O", "I-PERSON", "B-DATE"}),
+            ("paris", {"B-ORIGIN", "B-DESTINATION", "B-PERSON", "I-PERSON", "B-ITEM"}),
+            ("to", {"O", "I-TIME"}),
+            ("and", {"O", "I-ITEM", "I-SHOP"}),
+            ("new", {"O", "B-ORIGIN", "B-DESTINATION"}),
+            ("7", {"B-COUNT", "B-TIME", "I-TIME", "I-DATE", "B-PRICE"}),
+        ],
+    )
+    def test_words_are_ambiguous(self, requests, word, tags):
+        seen = defaultdict(set)
+        for tokens, sentence_tags in requests["train"]:
+            for token, name in zip(tokens, sentence_tags, strict=True):
+                seen[token.lower()].add(name)
+        assert tags <= seen[word]
+
+    def test_the_test_part_has_names_of_its_own(self, requests):
+        known, new = (
+            {token.lower() for tokens, _ in requests[part] for token in tokens}
+            for part in ("train", "test")
+        )
+        assert len(new - known) > 30
+
+    def test_the_script_writes_column_files(self, tmp_path, requests, capsys):
+        corpus.main([str(tmp_path)])
+        assert columns.read_columns(tmp_path / "dev.tsv") == requests["dev"]
+        assert "train.tsv: 3000 requests" in capsys.readouterr().out
+
+
+class TestReport:
+    @pytest.mark.parametrize(
+        ("tags", "legal"),
+        [
+            (["B-X", "I-X", "I-X", "O", "B-Y"], True),
+            (["I-X"], False),
+            (["O", "I-X"], False),
+            (["B-X", "I-Y"], False),
+            (["B-X", "I-X", "I-Y"], False),
+            ([], True),
+        ],
+    )
+    def test_illegal_sequences_are_counted(self, tags, legal):
+        assert report.is_legal(tags) == legal
+        assert report.count_illegal([tags, ["O"], tags]) == (0 if legal else 2)
+
+    def test_entities(self):
+        tags = ["B-X", "I-X", "B-X", "I-Y", "O", "I-X"]
+        assert report.entities(tags) == {("X", 0, 1), ("X", 2, 2), ("Y", 3, 3), ("X", 5, 5)}
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_it_is_what_seqeval_prints(self, seed):
+        seqeval = pytest.importorskip("seqeval.metrics")
+        chooser = random.Random(seed)
+        gold, predicted = (
+            [chooser.choices(TAGS, k=1 + length % 7) for length in range(30)] for _ in range(2)
+        )
+        predicted[::2] = gold[::2]
+        expected = seqeval.classification_report(gold, predicted, zero_division=0)
+        assert report.entity_report(gold, predicted) == expected
+        assert report.entity_f1(gold, predicted) == pytest.approx(seqeval.f1_score(gold, predicted))
+
+    def test_without_entities_all_is_zero(self):
+        assert report.entity_f1([["O"]], [["O"]]) == 0
+        assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]])
+
+
+class TestTextLayers:
+    def test_words_are_normalized(self):
+        words = text_layers.NormalizeWords()(tf.constant([["ÓRGÃO", "7:30", ""]]))
+        assert [word.decode() for word in words[0].numpy()] == ["órgão", "0:00", ""]
+
+    def test_characters_are_cut_and_padded(self):
+        ids = text_layers.CharacterIds(max_characters=2)(tf.constant([["abc", "é", ""]]))
+        np.testing.assert_array_equal(ids, [[[98, 99], [234, 0], [0, 0]]])
+
+    def test_empty_words_are_masked(self):
+        ids = text_layers.CharacterIds()(tf.constant([["a", ""]]))
+        features = text_layers.CharacterFeatures(3)(ids)
+        assert features.shape == (1, 2, 3)
+        np.testing.assert_array_equal(features._keras_mask, [[True, False]])
+
+
+SMALL = {"epochs": 2, "word_size": 8, "character_filters": 8, "lstm_units": 8}
+
+
+@pytest.fixture(scope="module")
+def small_corpus(requests):
+    """Full batches of one padded length, so that little is traced."""
+    sizes = {"train": 64, "dev": 16}
+    return {
+        part: [sentence for sentence in requests[part] if 8 < len(sentence[0]) <= 16][:size]
+        for part, size in sizes.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def tagger(small_corpus):
+    settings = train_tagger.Settings(**SMALL)
+    return train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
+
+
+class TestTraining:
+    def test_batches_hold_every_sentence_once(self, requests):
+        train = requests["train"][:100]
+        tag_names = train_tagger.collect_tag_names(train)
+        settings = train_tagger.Settings(batch_size=5)
+        batches = list(train_tagger.training_batches(train, tag_names, settings))
+        assert len(batches) == len(train_tagger.training_batches(train, tag_names, settings))
+        assert {words.shape[1] for words, _ in batches} <= {8, 16, 32}
+        rows = []
+        for words, tags in batches:
+            for row, ids in zip(words.numpy(), tags.numpy(), strict=True):
+                tokens = [word.decode() for word in row if word]
+                rows.append((tokens, [tag_names[i] for i in ids[: len(tokens)]]))
+        assert sorted(rows) == sorted(train)
+
+    def test_predictions_keep_order_and_lengths(self, tagger):
+        model, tag_names = tagger
+        lists = [["book", "a", "flight"], ["hi"], ["to"] * 40, ["from", "Rome"]]
+        together = train_tagger.predict_tags(model, lists, tag_names)
+        assert [len(tags) for tags in together] == [3, 1, 40, 2]
+        alone = [train_tagger.predict_tags(model, [tokens], tag_names)[0] for tokens in lists]
+        assert together == alone
+
+    def test_a_softmax_head_trains_too(self, small_corpus, capsys):
+        settings = train_tagger.Settings(**SMALL, softmax=True)
+        tagger = train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
+        f1, illegal = train_tagger.evaluate_tagger(*tagger, small_corpus["dev"], "dev")
+        assert 0 <= f1 <= 1
+        assert f"illegal tag sequences: {illegal} of 16" in capsys.readouterr().out
+
+    def test_dev_entity_f1_is_logged(self, tagger, small_corpus):
+        model, tag_names = tagger
+        callback = train_tagger.EntityF1(small_corpus["dev"], tag_names)
+        callback.set_model(model)
+        logs = {}
+        callback.on_epoch_end(0, logs)
+        assert 0 <= logs["val_entity_f1"] <= 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--train", "a.tsv"], "--train needs --dev"),
+            (["--dev", "a.tsv"], "--dev and --test need --train"),
+            (["--softmax", "--save", "a.keras"], "--softmax is for comparison"),
+            (["--save", "a.h5"], "--save must end in .keras, got a.h5"),
+            (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
+        ],
+    )
+    def test_wrong_options_are_refused(self, arguments, message, capsys):
+        with pytest.raises(SystemExit):
+            train_tagger.parse_options(arguments)
+        assert message in capsys.readouterr().err
+
+    def test_a_bad_file_ends_the_script_with_its_line(self, tmp_path):
+        path = str(write(tmp_path, b"a\tO\nb\n"))
+        with pytest.raises(SystemExit, match=r"train_tagger: .*file\.tsv:2: expected"):
+            train_tagger.main(["--train", path, "--dev", path])
+
+    def test_options_override_the_quick_settings(self):
+        options = train_tagger.parse_options(["--quick", "--epochs", "1", "--softmax"])
+        settings = train_tagger.choose_settings(options)
+        assert (settings.epochs, settings.softmax) == (1, True)
+        assert settings.lstm_units == train_tagger.QUICK["lstm_units"]
+
+
+TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]
+
+
+class TestTagging:
+    @pytest.fixture(scope="class")
+    def saved(self, tagger, tmp_path_factory):
+        path = tmp_path_factory.mktemp("saved") / "tagger.keras"
+        tagger[0].save(path)
+        return path
+
+    @pytest.fixture(scope="class")
+    def exported(self, tagger, tmp_path_factory):
+        directory = tmp_path_factory.mktemp("exported") / "1"
+        keras_crf.export_tagger(tagger[0], str(directory))
+        return directory
+
+    def test_a_saved_model_tags_as_before(self, tagger, saved, capsys):
+        expected = train_tagger.predict_tags(tagger[0], [TOKENS], tagger[1])[0]
+        tag.main([str(saved), *TOKENS])
+        rows = [line.split("\t") for line in capsys.readouterr().out.strip().splitlines()]
+        assert rows == [list(row) for row in zip(TOKENS, expected, strict=True)]
+
+    @pytest.mark.slow
+    def test_an_export_tags_the_same(self, saved, exported, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "stdin", io.StringIO("a flight\n\nto Rome\n"))
+        tag.main([str(exported)])
+        blocks = capsys.readouterr().out.strip().split("\n\n")
+        model_tag = tag.load_tagger(saved)
+        for block, tokens in zip(blocks, (["a", "flight"], ["to", "Rome"]), strict=True):
+            rows = [line.split("\t") for line in block.splitlines()]
+            assert [tuple(row[:2]) for row in rows] == model_tag(tokens)
+            assert all(0 <= float(row[2]) <= 1 for row in rows)
+
+    def test_nothing_there(self):
+        with pytest.raises(SystemExit, match="tag: no saved model and no export at nowhere"):
+            tag.main(["nowhere", "hi"])
+
+    @pytest.mark.slow
+    def test_the_export_runs_without_the_library(self, exported):
+        command = [sys.executable, ROOT / "savedmodel_demo" / "run.py", exported]
+        run = subprocess.run([*command, "to Rome"], capture_output=True, text=True, check=True)
+        assert "Rome" in run.stdout
+        assert "log-probability of these tags: -" in run.stdout
+
+    @pytest.mark.slow
+    def test_training_goes_on_after_loading(self, saved, small_corpus, tagger):
+        model = keras.models.load_model(saved)
+        batches = train_tagger.training_batches(
+            small_corpus["train"], tagger[1], train_tagger.Settings()
+        )
+        first, *_ = model.evaluate(batches, verbose=0)
+        model.fit(batches, epochs=3, shuffle=False, verbose=0)
+        assert model.evaluate(batches, verbose=0)[0] < first
