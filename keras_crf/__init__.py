@@ -1,7 +1,9 @@
 """Linear-chain conditional random fields for TensorFlow and Keras 3."""
 
-from keras_crf import backend as backend  # first: refuses to run without TensorFlow
-from keras_crf import crf as crf
+from keras_crf import (
+    backend as backend,  # first: refuses to run without TensorFlow
+    crf as crf,
+)
 from keras_crf.carrying import distribution_of as distribution_of
 from keras_crf.distribution import LinearChainCRF as LinearChainCRF
 from keras_crf.export import export_tagger as export_tagger

@@ -28,15 +28,16 @@ def as_graph(function):
     return call
 
 
-@as_graph
-def _packed(potentials, transitions, start, end, mask, right):
+def _packed(potentials, transitions, start, end, mask, right, in_front):
     """(chain, packing): the kept steps, with NaN in rows that broke a rule."""
-    mask |= ~right[:, tf.newaxis]
-    wrong = tf.equal(potentials, np.inf) | ~right[:, tf.newaxis, tf.newaxis]
-    potentials = tf.where(wrong, tf.constant(np.nan, potentials.dtype), potentials)
-    steps = packing(mask)
-    chain = recursions.Chain(steps.pack(potentials), transitions, start, end, steps.lengths)
-    return chain, steps
+    steps = packing(mask | ~right[:, tf.newaxis], in_front)
+    broken = tf.where(right, tf.zeros([], potentials.dtype), np.nan)
+    potentials = steps.pack(potentials) + broken[:, tf.newaxis, tf.newaxis]
+    return recursions.Chain(potentials, transitions, start, end, steps.lengths), steps
+
+
+_packed_in_front = as_graph(functools.partial(_packed, in_front=True))
+_packed_from_anywhere = as_graph(functools.partial(_packed, in_front=False))
 
 
 @as_graph
@@ -129,9 +130,11 @@ class LinearChainCRF:
         no_score = tf.zeros_like(transitions[0])
         start = no_score if start is None else checks.scores(start, "start", potentials, axes=1)
         end = no_score if end is None else checks.scores(end, "end", potentials, axes=1)
+        keeps_first_steps = mask is None
         mask, right = checks.mask_and_lengths(mask, lengths, potentials)
         scores = (potentials, transitions, start, end)
-        self._chain, self._steps = _packed(*scores, mask, right)
+        pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
+        self._chain, self._steps = pack(*scores, mask, right)
 
     def narrowed(self, *, mask=None, lengths=None):
         """The same scores over fewer steps: those that were kept, and that these keep as well.
@@ -143,7 +146,7 @@ class LinearChainCRF:
         kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
         narrowed = LinearChainCRF.__new__(LinearChainCRF)
         scores = (self.potentials, *self._chain[1:4])
-        narrowed._chain, narrowed._steps = _packed(*scores, self.mask & kept, right)
+        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
         return narrowed
 
     @property

@@ -148,10 +148,10 @@ def log_prob(chain, tags):
 
 
 def not_a_number(chain):
-    """[B]: NaN for the rows with a NaN among their scores, else 0."""
-    shared = [tf.reduce_any(tf.math.is_nan(scores)) for scores in chain[1:4]]
-    wrong = tf.reduce_any(tf.math.is_nan(chain.potentials), axis=[1, 2]) | tf.reduce_any(shared)
-    return tf.where(wrong, tf.constant(np.nan, chain.potentials.dtype), 0)
+    """[B]: NaN for the rows with NaN or +inf among their scores, else 0."""
+    shared = [tf.reduce_all(scores < np.inf) for scores in chain[1:4]]
+    right = tf.reduce_all(chain.potentials < np.inf, axis=[1, 2]) & tf.reduce_all(shared)
+    return tf.where(right, tf.zeros([], chain.potentials.dtype), np.nan)
 
 
 def token_log_prob(chain, from_right, tags):
@@ -161,7 +161,7 @@ def token_log_prob(chain, from_right, tags):
     potential, and what comes in from the right. A sum of such terms, none above 0, keeps the digits
     that score - log_partition, a difference of two large numbers, would lose.
     """
-    ahead = recursions.relative(chain.potentials + from_right.messages)
+    ahead = chain.potentials + from_right.messages
     scores = recursions.relative(arriving_scores(chain, tags) + ahead)
     chosen = picked(scores, tags)
     is_other = tf.not_equal(tf.range(tf.shape(scores)[2]), tags[..., tf.newaxis])
@@ -229,10 +229,14 @@ def expected_counts(chain, both, weights):
 
 def observed_counts(chain, tags, weights):
     """The use of each score by the path `tags`, rows weighted by `weights` [B]."""
-    used = within_only(chain, tf.one_hot(tags, tf.shape(chain.start)[0], dtype=weights.dtype))
-    weighted = used * weights[:, tf.newaxis, tf.newaxis]
-    transitions = _summed_products(used[:, :-1], weighted[:, 1:])
-    return Counts(weighted, transitions, *_ends(chain, weighted))
+    number_of_tags = tf.shape(chain.start)[0]
+    step_weights = within_only(
+        chain, tf.zeros_like(chain.potentials[..., 0]) + weights[:, tf.newaxis]
+    )
+    used = tf.one_hot(tags, number_of_tags, dtype=weights.dtype) * step_weights[..., tf.newaxis]
+    pairs = tf.stack([tags[:, :-1], tags[:, 1:]], axis=-1)
+    transitions = tf.scatter_nd(pairs, step_weights[:, 1:], [number_of_tags, number_of_tags])
+    return Counts(used, transitions, *_ends(chain, used))
 
 
 def _ends(chain, uses):

@@ -10,8 +10,10 @@ class Packing(NamedTuple):
 
     mask: tf.Tensor  # [B, T] bool, True keeps a step
     lengths: tf.Tensor  # [B] int32, the number of kept steps
-    sources: tf.Tensor  # [B, T] int32, the step that comes to each place; any, behind the length
-    places: tf.Tensor  # [B, T] int32, the place that each step goes to; any, for a dropped step
+    # The step that comes to each place, and the place that each step goes to, [B, T] int32 (any
+    # number for what is dropped). None where all kept steps stand in front already.
+    sources: tf.Tensor | None = None
+    places: tf.Tensor | None = None
 
     def pack(self, values):
         """Values [B, T, ...] with the kept steps of each row in front, and zeros behind them."""
@@ -24,8 +26,11 @@ class Packing(NamedTuple):
         return _moved(values, self.places, self.mask, self.sources, within)
 
 
-def packing(mask):
-    """The `Packing` of a mask [B, T] bool."""
+def packing(mask, in_front):
+    """The `Packing` of a mask [B, T] bool; `in_front` says that it keeps first steps only."""
+    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+    if in_front:
+        return Packing(mask, lengths)
     kept_before = tf.cumsum(tf.cast(mask, tf.int32), axis=1, exclusive=True)
     rows, steps = tf.shape(mask)[0], tf.shape(mask)[1]
     # Dropped steps go to one place behind all others, which is cut off.
@@ -33,7 +38,6 @@ def packing(mask):
     row = tf.zeros_like(place) + tf.range(rows)[:, tf.newaxis]
     step = tf.zeros_like(place) + tf.range(steps)
     sources = tf.scatter_nd(tf.stack([row, place], axis=-1), step, [rows, steps + 1])[:, :-1]
-    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     return Packing(mask, lengths, sources, tf.where(mask, kept_before, 0))
 
 
@@ -45,7 +49,7 @@ def _moved(values, sources, filled, places, kept):
 
     @tf.custom_gradient
     def move(values):
-        moved = tf.gather(values, sources, batch_dims=1)
+        moved = values if sources is None else tf.gather(values, sources, batch_dims=1)
         filled_here = filled[(..., *[tf.newaxis] * (values.shape.rank - 2))]
         moved = tf.where(filled_here, moved, tf.zeros_like(moved))
         return moved, lambda upstream: _moved(upstream, places, kept, sources, filled)
