@@ -1,5 +1,6 @@
 """LinearChainCRF: the distribution over the tag sequences of a batch, and every question to it."""
 
+import copy
 import functools
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks, likelihood, recursions
+from keras_crf.graphs import as_graph, as_graph_or_compiled
 from keras_crf.packing import packing
 
 
@@ -15,17 +17,6 @@ class BestPath(NamedTuple):
 
     tags: tf.Tensor  # [B, T] int32, argmax_y score(y); 0 on dropped steps
     score: tf.Tensor  # [B], score(tags)
-
-
-def as_graph(function):
-    """Called eagerly, `function` runs as a cached graph; inside a graph, it becomes part of it."""
-    cached = tf.function(function, autograph=False, reduce_retracing=True)
-
-    @functools.wraps(function)
-    def call(*args):
-        return cached(*args) if tf.executing_eagerly() else function(*args)
-
-    return call
 
 
 def _packed(potentials, transitions, start, end, mask, right, in_front):
@@ -40,50 +31,49 @@ _packed_in_front = as_graph(functools.partial(_packed, in_front=True))
 _packed_from_anywhere = as_graph(functools.partial(_packed, in_front=False))
 
 
-@as_graph
+@as_graph_or_compiled
 def _score(chain, steps, tags):
     return likelihood.score(chain, steps.pack(tags))
 
 
-@as_graph
+@as_graph_or_compiled
 def _contributions(chain, steps, tags):
     return [steps.unpack(part) for part in likelihood.contributions(chain, steps.pack(tags))]
 
 
-@as_graph
-def _log_partition(chain):
+@as_graph_or_compiled
+def _log_partition(chain, _):
     return likelihood.log_partition(chain)
 
 
-@as_graph
+@as_graph_or_compiled
 def _log_prob(chain, steps, tags):
     return likelihood.log_prob(chain, steps.pack(tags))
 
 
-@as_graph
+@as_graph_or_compiled
 def _marginals(chain, steps):
     return steps.unpack(likelihood.marginals(chain, likelihood.messages(chain)))
 
 
-@as_graph
+@as_graph_or_compiled
 def _edge_marginals(chain, steps):
-    edges = likelihood.edge_marginals(chain, likelihood.messages(chain))
-    return steps.unpack(edges)[:, 1:]
+    return steps.unpack(likelihood.edge_marginals(chain, likelihood.messages(chain)))
 
 
-@as_graph
+@as_graph_or_compiled
 def _best_path(chain, steps):
     tags = recursions.viterbi(chain)
     score = likelihood.score(chain, tags) + likelihood.not_a_number(chain)
     return BestPath(steps.unpack(tags), score)
 
 
-@as_graph
+@as_graph_or_compiled
 def _log_alpha(chain, steps):
     return steps.unpack(likelihood.log_alpha(chain))
 
 
-@as_graph
+@as_graph_or_compiled
 def _log_beta(chain, steps):
     return steps.unpack(likelihood.log_beta(chain))
 
@@ -109,6 +99,9 @@ class LinearChainCRF:
         mask: bool (or a number type holding 0 and 1) [B, T], True keeps a step. Any pattern.
         lengths: integer [B], short for a mask that keeps the first steps. Where both are given, a
             step counts if both keep it.
+        jit_compile: whether the methods run compiled by XLA, by themselves, whatever graph they
+            are called in. Each compiles once for each batch size and for each of a few numbers of
+            steps (8, 12, 16, 24, 32, ...), to which rows are filled up.
 
     Raises:
         TypeError: potentials that are not floating point, lengths that are not whole numbers.
@@ -124,7 +117,17 @@ class LinearChainCRF:
     -2.0162
     """
 
-    def __init__(self, potentials, transitions, *, start=None, end=None, mask=None, lengths=None):
+    def __init__(
+        self,
+        potentials,
+        transitions,
+        *,
+        start=None,
+        end=None,
+        mask=None,
+        lengths=None,
+        jit_compile=False,
+    ):
         potentials = checks.potentials(potentials)
         transitions = checks.scores(transitions, "transitions", potentials, axes=2)
         no_score = tf.zeros_like(transitions[0])
@@ -135,17 +138,31 @@ class LinearChainCRF:
         scores = (potentials, transitions, start, end)
         pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
         self._chain, self._steps = pack(*scores, mask, right)
+        self._jit_compile = jit_compile
+
+    def compiled(self):
+        """The same distribution with `jit_compile=True`.
+
+        >>> LinearChainCRF([[[0.0]]], [[0.0]]).compiled().log_partition().numpy()
+        array([0.], dtype=float32)
+        """
+        compiled = copy.copy(self)
+        compiled._jit_compile = True
+        return compiled
 
     def narrowed(self, *, mask=None, lengths=None):
         """The same scores over fewer steps: those that were kept, and that these keep as well.
+
+        Its methods run without `jit_compile`.
 
         >>> crf = LinearChainCRF([[[0.0], [0.0]]], [[0.0]], mask=[[0, 1]])
         >>> crf.narrowed(lengths=[1]).mask.numpy()
         array([[False, False]])
         """
         kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
-        narrowed = LinearChainCRF.__new__(LinearChainCRF)
+        narrowed = copy.copy(self)
         scores = (self.potentials, *self._chain[1:4])
+        narrowed._jit_compile = False
         narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
         return narrowed
 
@@ -164,10 +181,13 @@ class LinearChainCRF:
         """The transitions, [K, K]."""
         return self._chain.transitions
 
-    def _checked(self, function, tags):
-        """`function(chain, tags)`, with NaN for the rows whose tags are no tags."""
+    def _run(self, function, *others):
+        return function(self._chain, self._steps, *others, jit_compile=self._jit_compile)
+
+    def _run_checked(self, function, tags):
+        """`_run` on tags, with NaN in the result for the rows whose tags are no tags."""
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
-        result = function(self._chain, self._steps, tags)
+        result = self._run(function, tags)
         return tf.where(right, result, tf.constant(np.nan, result.dtype))
 
     def score(self, tags):
@@ -183,7 +203,7 @@ class LinearChainCRF:
         >>> float(LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).score([[1]])[0])
         2.0
         """
-        return self._checked(_score, tags)
+        return self._run_checked(_score, tags)
 
     def contributions(self, tags):
         """What each step gives to the score: two [B, T], 0 on dropped steps.
@@ -197,7 +217,7 @@ class LinearChainCRF:
         """
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
         not_a_number = tf.constant(np.nan, self._chain.potentials.dtype)
-        parts = _contributions(self._chain, self._steps, tags)
+        parts = self._run(_contributions, tags)
         return tuple(tf.where(right[:, tf.newaxis], part, not_a_number) for part in parts)
 
     def log_partition(self):
@@ -209,7 +229,7 @@ class LinearChainCRF:
         >>> print(f"{crf.log_partition()[0]:.4f}")
         0.6931
         """
-        return _log_partition(self._chain)
+        return self._run(_log_partition)
 
     def log_prob(self, tags):
         """log p(tags), [B], in nats: never above 0; -inf for a path that is forbidden.
@@ -227,7 +247,7 @@ class LinearChainCRF:
         >>> print(f"{crf.log_prob([[1]])[0]:.4f}")
         -0.6931
         """
-        return self._checked(_log_prob, tags)
+        return self._run_checked(_log_prob, tags)
 
     def marginals(self):
         """p(y_t = k), [B, T, K]; 0 on dropped steps, and in a row that has no legal path.
@@ -237,7 +257,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).marginals().numpy()
         array([[[0.5, 0.5]]], dtype=float32)
         """
-        return _marginals(self._chain, self._steps)
+        return self._run(_marginals)
 
     def edge_marginals(self):
         """p(y_s = i, y_t = j) at [b, t-1, i, j], with s the kept step before t: [B, T-1, K, K].
@@ -249,7 +269,7 @@ class LinearChainCRF:
         array([[[[0.25, 0.25],
                  [0.25, 0.25]]]], dtype=float32)
         """
-        return _edge_marginals(self._chain, self._steps)
+        return self._run(_edge_marginals)[:, 1:]
 
     def argmax(self):
         """The best path of each row, by Viterbi: a named tuple `(tags [B, T] int32, score [B])`.
@@ -261,7 +281,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).argmax().tags.numpy()
         array([[1]], dtype=int32)
         """
-        return _best_path(self._chain, self._steps)
+        return self._run(_best_path)
 
     def forward_messages(self):
         """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.
@@ -272,7 +292,7 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).forward_messages().numpy()
         array([[[1., 2.]]], dtype=float32)
         """
-        return _log_alpha(self._chain, self._steps)
+        return self._run(_log_alpha)
 
     def backward_messages(self):
         """log beta, [B, T, K]: the scores of all that may stand behind a step; 0 on dropped steps.
@@ -283,4 +303,4 @@ class LinearChainCRF:
         >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).backward_messages().numpy()
         array([[[0., 0.]]], dtype=float32)
         """
-        return _log_beta(self._chain, self._steps)
+        return self._run(_log_beta)

@@ -77,7 +77,7 @@ class _Tagger:
             features = {name: _emptied(tensor, lengths) for name, tensor in features.items()}
         called_with = features if len(features) > 1 else next(iter(features.values()))
         distribution = distribution_of(self.model(called_with, training=False))
-        return distribution if lengths is None else distribution.narrowed(lengths=lengths)
+        return distribution.narrowed(lengths=lengths)  # and so without jit_compile
 
     def _tagged(self, distribution):
         tags = distribution.argmax().tags

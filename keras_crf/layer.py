@@ -42,6 +42,10 @@ class CRFLayer(keras.layers.Layer):
         pad_tag: what `output_mode="int"` says on dropped steps.
         lr_multiplier: how many times faster than the rest of the model transitions, start and end
             are trained, under any optimizer. The weights are stored divided by it.
+        jit_compile: whether the loss and its gradient are compiled by XLA, by themselves, in a
+            model that need not be: faster steps for some seconds of compilation at each new batch
+            size and each of a few numbers of steps. What `call` returns is never compiled, so that
+            exports run anywhere. Under `compile(jit_compile=True)` all is compiled as it is.
         kernel_initializer, bias_initializer, transitions_initializer, boundary_initializer,
         kernel_regularizer, bias_regularizer, transitions_regularizer, boundary_regularizer,
         kernel_constraint, bias_constraint, transitions_constraint, boundary_constraint:
@@ -74,6 +78,7 @@ class CRFLayer(keras.layers.Layer):
         tag_names=None,
         pad_tag=0,
         lr_multiplier=1.0,
+        jit_compile=False,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         transitions_initializer="glorot_uniform",
@@ -98,6 +103,7 @@ class CRFLayer(keras.layers.Layer):
         self.tag_names = _different_names(tag_names, self.num_tags)
         self.pad_tag = pad_tag
         self.lr_multiplier = lr_multiplier
+        self.jit_compile = jit_compile
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.transitions_initializer = keras.initializers.get(transitions_initializer)
@@ -155,19 +161,20 @@ class CRFLayer(keras.layers.Layer):
         return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
 
     def call(self, inputs, mask=None, lengths=None):
-        distribution = self.distribution(inputs, mask=mask, lengths=lengths)
+        distribution = self.distribution(inputs, mask=mask, lengths=lengths, jit_compile=False)
         outputs = self._outputs(distribution)
         if mask is not None or lengths is not None:
             outputs._keras_mask = distribution.mask  # metrics leave out what the CRF left out
-        return carry(outputs, distribution)
+        return carry(outputs, distribution.compiled() if self.jit_compile else distribution)
 
-    def distribution(self, features, mask=None, lengths=None):
+    def distribution(self, features, mask=None, lengths=None, jit_compile=None):
         """The `LinearChainCRF` of these features, for custom training loops.
 
         Args:
             features: float [B, T, D].
             mask: bool or 0-1 [B, T]; left out, the mask that rides on the features.
             lengths: integer [B].
+            jit_compile: as the layer's own, which it replaces here.
 
         >>> layer = CRFLayer(3)
         >>> layer.distribution(tf.zeros([2, 4, 8]), lengths=[4, 1]).log_prob(
@@ -186,6 +193,7 @@ class CRFLayer(keras.layers.Layer):
             end=self._multiplied(self.end) if self.use_boundary else None,
             mask=riding if mask is None else mask,
             lengths=lengths,
+            jit_compile=self.jit_compile if jit_compile is None else jit_compile,
         )
 
     def _potentials(self, features):
@@ -237,6 +245,7 @@ class CRFLayer(keras.layers.Layer):
             "tag_names": self.tag_names,
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,
+            "jit_compile": self.jit_compile,
             **attributes,
         }
 

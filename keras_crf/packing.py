@@ -25,6 +25,22 @@ class Packing(NamedTuple):
         within = tf.sequence_mask(self.lengths, tf.shape(values)[1])
         return _moved(values, self.places, self.mask, self.sources, within)
 
+    def padded(self, steps):
+        """The same packing of rows with dropped steps added at the end, to `steps` in all."""
+        mask, *rest = (
+            None if tensor is None else pad(tensor, steps)
+            for tensor in (self.mask, self.sources, self.places)
+        )
+        return Packing(mask, self.lengths, *rest)
+
+
+def pad(values, steps):
+    """Values [B, T, ...] with zeros added at the end, to [B, steps, ...]."""
+    added = steps - tf.shape(values)[1]
+    padded = tf.pad(values, [[0, 0], [0, added]] + [[0, 0]] * (values.shape.rank - 2))
+    padded.set_shape([values.shape[0], tf.get_static_value(steps), *values.shape[2:]])
+    return padded
+
 
 def packing(mask, in_front):
     """The `Packing` of a mask [B, T] bool; `in_front` says that it keeps first steps only."""
