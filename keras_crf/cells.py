@@ -10,7 +10,7 @@ class _TransitionsCell(keras.layers.Layer):
     """A Keras RNN cell that holds transitions, [K, K]; its config holds them as a list."""
 
     def __init__(self, transition_params, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # scores keep the dtype they come in
         self.transition_params = tf.convert_to_tensor(transition_params)
         self.state_size = self.output_size = self.transition_params.shape[0]
 

@@ -89,7 +89,7 @@ def values(right, message, shown):
 
 def _assertion_data(right, message, shown):
     """The words of the message as strings, and between them the tensors they speak of."""
-    steps = tf.shape(right)[-1] if right.shape.rank == 2 else 1
+    steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
     places = tf.reshape(tf.range(tf.size(right)), tf.shape(right))
     first = tf.reduce_min(tf.where(right, tf.size(right), places))
     value = tf.reduce_sum(tf.where(tf.equal(places, first), shown, tf.zeros_like(shown)))

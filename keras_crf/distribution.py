@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks, likelihood, recursions
+from keras_crf import checks, likelihood, messages, recursions
 from keras_crf.graphs import as_graph, as_graph_or_compiled
 from keras_crf.packing import packing
 
@@ -53,12 +53,12 @@ def _log_prob(chain, steps, tags):
 
 @as_graph_or_compiled
 def _marginals(chain, steps):
-    return steps.unpack(likelihood.marginals(chain, likelihood.messages(chain)))
+    return steps.unpack(likelihood.marginals(*messages.both_ways(chain)))
 
 
 @as_graph_or_compiled
 def _edge_marginals(chain, steps):
-    return steps.unpack(likelihood.edge_marginals(chain, likelihood.messages(chain)))
+    return steps.unpack(likelihood.edge_marginals(*messages.both_ways(chain)))
 
 
 @as_graph_or_compiled

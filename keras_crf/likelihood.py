@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import recursions
+from keras_crf import messages, recursions
 from keras_crf.recursions import Chain
 
 
@@ -31,27 +31,9 @@ class Counts(NamedTuple):
         return Counts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-class Messages(NamedTuple):
-    """What comes in at each step from either side: two `recursions.Incoming`, in step order."""
-
-    from_left: recursions.Incoming
-    from_right: recursions.Incoming
-
-
-def messages(chain):
-    """The messages of both directions: the same recurrence, over time and over reversed time."""
-    return Messages(recursions.incoming(chain), incoming_from_right(chain))
-
-
-def incoming_from_right(chain):
-    """What comes in at each step from the steps behind it: scaled log beta."""
-    incoming = recursions.incoming(chain.reverse())
-    return recursions.Incoming(*(chain.reverse_time(values) for values in incoming))
-
-
-def total(terms):
+def total(terms, dtype=None):
     """The sum over time, [B, T] -> [B], exact enough for rows of any length."""
-    return tf.cast(tf.reduce_sum(tf.cast(terms, tf.float64), axis=1), terms.dtype)
+    return tf.cast(tf.reduce_sum(tf.cast(terms, tf.float64), axis=1), dtype or terms.dtype)
 
 
 def within_only(chain, values):
@@ -101,50 +83,57 @@ def contributions(chain, tags):
 def score(chain, tags):
     """The unnormalised score of the path, [B]."""
     potentials, arrival = contributions(chain, tags)
-    return total(potentials + arrival)
+    terms = tf.cast(potentials, tf.float64) + tf.cast(arrival, tf.float64)
+    return total(terms, chain.potentials.dtype)
 
 
-def _partition(chain, from_right):
-    """log_partition, [B]: what was scaled off, and what is left at the first step, with `start`."""
+def _partition(chain, shifts, from_right):
+    """log_partition of a centered chain and its shifts, [B]: all that was taken off.
+
+    That is by centering, by scaling, and what is left at the first step.
+    """
     first = chain.start + chain.potentials[:, :1] + from_right.messages[:, :1]
-    left = recursions.logsumexp(first, axis=-1)
-    scales = tf.concat([left, from_right.scales[:, 1:]], axis=1)
-    return total(within_only(chain, scales))
+    ends = tf.cast(recursions.logsumexp(first, axis=-1), tf.float64)
+    ends += tf.cast(shifts.start, tf.float64) + tf.cast(shifts.end, tf.float64)
+    moves = tf.cast(from_right.scales, tf.float64) + tf.cast(shifts.transitions, tf.float64)
+    terms = tf.concat([ends, moves[:, 1:]], axis=1) + tf.cast(shifts.potentials, tf.float64)
+    return total(within_only(chain, terms), chain.potentials.dtype)
 
 
 def log_partition(chain):
     """log of the sum of exp(score) over all paths, [B], with the closed-form gradient."""
 
     @tf.custom_gradient
-    def value(*scores):
-        mine = Chain(*scores, chain.lengths)
-        from_right = incoming_from_right(mine)
+    def value(*scores_and_lengths):
+        centered, shifts = Chain(*map(tf.identity, scores_and_lengths)).centered()
+        from_right = messages.from_right(centered)
 
         def gradient(upstream):
-            both = Messages(recursions.incoming(mine), from_right)
-            return expected_counts(mine, both, upstream)
+            both = messages.Messages(messages.from_left(centered), from_right)
+            return *expected_counts(centered, both, upstream), None
 
-        return _partition(mine, from_right), gradient
+        return tf.stop_gradient(_partition(centered, shifts, from_right)), gradient
 
-    return value(*chain[:4])
+    return value(*chain)
 
 
 def log_prob(chain, tags):
     """log p(tags), [B], as the sum of `token_log_prob`, with the closed-form gradient."""
 
     @tf.custom_gradient
-    def value(*scores):
-        mine = Chain(*scores, chain.lengths)
-        from_right = incoming_from_right(mine)
+    def value(tags, *scores_and_lengths):
+        tags = tf.identity(tags)
+        centered, _ = Chain(*map(tf.identity, scores_and_lengths)).centered()
+        from_right = messages.from_right(centered)
 
         def gradient(upstream):
-            both = Messages(recursions.incoming(mine), from_right)
-            observed = observed_counts(mine, tags, upstream)
-            return observed.less(expected_counts(mine, both, upstream))
+            both = messages.Messages(messages.from_left(centered), from_right)
+            observed = observed_counts(centered, tags, upstream)
+            return None, *observed.less(expected_counts(centered, both, upstream)), None
 
-        return total(token_log_prob(mine, from_right, tags)), gradient
+        return tf.stop_gradient(total(token_log_prob(centered, from_right, tags))), gradient
 
-    return value(*chain[:4])
+    return value(tags, *chain)
 
 
 def not_a_number(chain):
@@ -174,19 +163,22 @@ def token_log_prob(chain, from_right, tags):
 
 def log_alpha(chain):
     """log alpha, [B, T, K]: the scores of all that may stand up to each step."""
-    return within_only(chain, chain.potentials + _unscaled(recursions.incoming(chain)))
+    return within_only(chain, chain.potentials + _log_incoming(chain))
 
 
 def log_beta(chain):
     """log beta, [B, T, K]: the scores of all that may stand behind each step."""
-    beta = chain.reverse_time(_unscaled(recursions.incoming(chain.reverse())))
-    return within_only(chain, beta)
+    return within_only(chain, chain.reverse_time(_log_incoming(chain.reverse())))
 
 
-def _unscaled(incoming):
-    """The messages with what was scaled off before them added again."""
-    scales = tf.cumsum(tf.cast(incoming.scales, tf.float64), axis=1, exclusive=True)
-    return incoming.messages + tf.cast(scales, incoming.messages.dtype)[..., tf.newaxis]
+def _log_incoming(chain):
+    """What comes in at each step, [B, T, K], with all that was taken off before it added again."""
+    centered, shifts = chain.centered()
+    incoming = messages.from_left(centered)
+    taken_off = tf.cast(incoming.scales, tf.float64) + tf.cast(shifts.potentials, tf.float64)
+    taken_off += tf.cast(shifts.transitions, tf.float64)
+    taken_off = tf.cumsum(taken_off, axis=1, exclusive=True) + tf.cast(shifts.start, tf.float64)
+    return incoming.messages + tf.cast(taken_off, chain.potentials.dtype)[..., tf.newaxis]
 
 
 def marginals(chain, both):
@@ -199,85 +191,35 @@ def marginals(chain, both):
 
 def edge_marginals(chain, both):
     """p(y_{t-1} = i, y_t = j given x) at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
-    alpha = a_step_later(_scaled_alpha(chain, both))[:, :, :, tf.newaxis]
-    incoming = both.from_left.messages[:, :, tf.newaxis]
-    ahead = marginals(chain, both)[:, :, tf.newaxis]
-    edges = _edges(alpha, chain.transitions, incoming, ahead)
+    alpha = a_step_later(messages.scaled_alpha(chain, both.from_left))
+    edges = messages.edges(
+        alpha[:, :, :, tf.newaxis],
+        chain.transitions,
+        both.from_left.messages[:, :, tf.newaxis],
+        marginals(chain, both)[:, :, tf.newaxis],
+    )
     is_first = tf.equal(tf.range(tf.shape(edges)[1]), 0)
     return tf.where(is_first[:, tf.newaxis, tf.newaxis], tf.zeros_like(edges), edges)
 
 
-def _edges(alpha, transitions, incoming, marginals):
-    """exp(alpha_{t-1}[i] + transitions[i, j] - incoming_t[j]) p(y_t = j), over i and j."""
-    behind = alpha + transitions - recursions.finite(incoming)
-    return tf.exp(behind + recursions.log(marginals))
-
-
-def _scaled_alpha(chain, both):
-    """alpha less its scale, [B, T, K]: what goes into the next step; 0 behind a row's length."""
-    alpha = chain.potentials + both.from_left.messages - both.from_left.scales[..., tf.newaxis]
-    return within_only(chain, alpha)
-
-
 def expected_counts(chain, both, weights):
     """The expected use of each score, rows weighted by `weights` [B]."""
-    uses = marginals(chain, both)
-    weighted = uses * weights[:, tf.newaxis, tf.newaxis]
-    transitions = _expected_transitions(chain, both, uses, weights)
-    return Counts(weighted, transitions, *_ends(chain, weighted))
+    uses = marginals(chain, both) * weights[:, tf.newaxis, tf.newaxis]
+    transitions = messages.summed_edges(chain, both.from_left, uses)
+    return Counts(uses, transitions, *_ends(chain, uses))
 
 
 def observed_counts(chain, tags, weights):
     """The use of each score by the path `tags`, rows weighted by `weights` [B]."""
     number_of_tags = tf.shape(chain.start)[0]
-    step_weights = within_only(
-        chain, tf.zeros_like(chain.potentials[..., 0]) + weights[:, tf.newaxis]
-    )
-    used = tf.one_hot(tags, number_of_tags, dtype=weights.dtype) * step_weights[..., tf.newaxis]
+    step_weights = tf.zeros_like(chain.potentials[..., 0]) + weights[:, tf.newaxis]
+    step_weights = within_only(chain, step_weights)
+    uses = tf.one_hot(tags, number_of_tags, dtype=weights.dtype) * step_weights[..., tf.newaxis]
     pairs = tf.stack([tags[:, :-1], tags[:, 1:]], axis=-1)
     transitions = tf.scatter_nd(pairs, step_weights[:, 1:], [number_of_tags, number_of_tags])
-    return Counts(used, transitions, *_ends(chain, used))
+    return Counts(uses, transitions, *_ends(chain, uses))
 
 
 def _ends(chain, uses):
     """The uses [B, T, K] at first and at last steps, summed: [K] and [K]."""
     return tf.reduce_sum(uses[:, :1], [0, 1]), tf.reduce_sum(at_last(chain, uses), [0, 1])
-
-
-def _summed_products(left, right):
-    """sum over rows and steps of left[b, t, i] right[b, t, j]: [K, K], by one matrix product."""
-    tags = tf.shape(left)[2]
-    flat_left, flat_right = (tf.reshape(values, [-1, tags]) for values in (left, right))
-    return tf.matmul(flat_left, flat_right, transpose_a=True)
-
-
-def _expected_transitions(chain, both, uses, weights):
-    """The weighted sum of the edge marginals, [K, K], without any [B, T, K, K]."""
-    alpha = _scaled_alpha(chain, both)[:, :-1]
-    incoming = within_only(chain, both.from_left.messages)[:, 1:]
-    uses = uses[:, 1:]
-    shift = recursions.largest_transition(chain)
-    scaled = tf.exp(incoming - shift)
-    trusted = scaled >= recursions.smallest_trusted(scaled.dtype)
-    trusted |= tf.equal(incoming, -np.inf) | ~chain.within()[:, 1:, tf.newaxis]
-
-    def by_one_product():
-        ahead = tf.math.divide_no_nan(uses, scaled) * weights[:, tf.newaxis, tf.newaxis]
-        return tf.exp(chain.transitions - shift) * _summed_products(tf.exp(alpha), ahead)
-
-    def step_by_step():
-        def cell(inputs, counts, _):
-            alpha, incoming, uses = inputs
-            edges = _edges(
-                alpha[:, :, tf.newaxis],
-                chain.transitions,
-                incoming[:, tf.newaxis],
-                uses[:, tf.newaxis],
-            )
-            return uses[:, 0], counts + edges
-
-        none = chain.at_each_row(tf.zeros_like(chain.transitions))
-        _, counts = recursions.scan(cell, [alpha, incoming, uses], none, none.dtype, 1)
-        return tf.reduce_sum(counts * weights[:, tf.newaxis, tf.newaxis], axis=0)
-
-    return tf.cond(tf.reduce_all(trusted), by_one_product, step_by_step)

@@ -17,13 +17,17 @@ class Packing(NamedTuple):
 
     def pack(self, values):
         """Values [B, T, ...] with the kept steps of each row in front, and zeros behind them."""
-        within = tf.sequence_mask(self.lengths, tf.shape(values)[1])
-        return _moved(values, self.sources, within, self.places, self.mask)
+        if self.sources is None:
+            return _only(values, self.mask)
+        in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
+        return _gathered(values, self.sources, in_front, self.places, self.mask)
 
     def unpack(self, values):
         """The reverse of `pack`: values at their steps, and zeros at dropped ones."""
-        within = tf.sequence_mask(self.lengths, tf.shape(values)[1])
-        return _moved(values, self.places, self.mask, self.sources, within)
+        if self.sources is None:
+            return _only(values, self.mask)
+        in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
+        return _gathered(values, self.places, self.mask, self.sources, in_front)
 
     def padded(self, steps):
         """The same packing of rows with dropped steps added at the end, to `steps` in all."""
@@ -57,17 +61,24 @@ def packing(mask, in_front):
     return Packing(mask, lengths, sources, tf.where(mask, kept_before, 0))
 
 
-def _moved(values, sources, filled, places, kept):
+def _only(values, where):
+    """Values [B, T, ...] with zeros except `where`, [B, T]."""
+    where = where[(..., *[tf.newaxis] * (values.shape.rank - 2))]
+    return tf.where(where, values, tf.zeros_like(values))
+
+
+@tf.custom_gradient
+def _gathered(values, sources, filled, places, kept):
     """values[b, sources[b, t]] where `filled`, else 0; its gradient goes back by `places`.
 
     As a gather, since the gradient that TensorFlow knows of a gather is a slow sum by segments.
     """
 
-    @tf.custom_gradient
-    def move(values):
-        moved = values if sources is None else tf.gather(values, sources, batch_dims=1)
-        filled_here = filled[(..., *[tf.newaxis] * (values.shape.rank - 2))]
-        moved = tf.where(filled_here, moved, tf.zeros_like(moved))
-        return moved, lambda upstream: _moved(upstream, places, kept, sources, filled)
+    # Of this graph, for the gradient of the gradient to find them.
+    sources, filled, places, kept = (tf.identity(x) for x in (sources, filled, places, kept))
 
-    return move(values)
+    def gradient(upstream):
+        return _gathered(upstream, places, kept, sources, filled), None, None, None, None
+
+    gathered = _only(tf.gather(values, sources, batch_dims=1), filled)
+    return tf.stop_gradient(gathered), gradient

@@ -39,6 +39,16 @@ class Chain(NamedTuple):
     end: tf.Tensor  # [K]
     lengths: tf.Tensor  # [B] int32
 
+    def centered(self):
+        """(the same chains with scores of at most 0, the `Shifts` that this took off).
+
+        Scores far from 0 would cost digits wherever they are added.
+        """
+        best = finite(tf.reduce_max(self.potentials, axis=-1))
+        shifts = Shifts(best, *(finite(tf.reduce_max(scores)) for scores in self[1:4]))
+        scores = [mine - shift for mine, shift in zip(self[1:4], shifts[1:], strict=True)]
+        return Chain(self.potentials - best[..., tf.newaxis], *scores, self.lengths), shifts
+
     def reverse(self):
         """The same chains, read from the right."""
         return Chain(
@@ -62,6 +72,15 @@ class Chain(NamedTuple):
     def at_each_row(self, scores):
         """Scores [...], repeated for the rows of the batch: [B, ...]."""
         return tf.repeat(scores[tf.newaxis], tf.shape(self.lengths)[0], axis=0)
+
+
+class Shifts(NamedTuple):
+    """The largest of each of the scores of a batch of chains."""
+
+    potentials: tf.Tensor  # [B, T]
+    transitions: tf.Tensor  # []
+    start: tf.Tensor  # []
+    end: tf.Tensor  # []
 
 
 def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
@@ -140,41 +159,31 @@ def logsumexp(scores, axis):
     return log(sums) + tf.squeeze(largest, axis)
 
 
-class Incoming(NamedTuple):
-    """What comes in at each step, with what was scaled off on the way there."""
-
-    messages: tf.Tensor  # [B, T, K] logarithms
-    scales: tf.Tensor  # [B, T], to be added to all messages of later steps
-
-
 def incoming(chain):
-    """What comes in at each step, scaled so that numbers stay small however long the row is.
+    """The messages of a centered chain, [B, T, K]: what comes in at each step, scaled.
 
-    incoming_1 = start        incoming_{t+1} = (alpha_t - scale_t) ⊗ transitions
+        incoming_1 = start        incoming_{t+1} = (alpha_t - scale_t) ⊗ transitions
+
+    with scale_t = `scales(chain, messages)`, so that numbers stay in range however long the row is.
     """
-    shift = largest_transition(chain)
-    scaled = _scaled_messages(chain, shift)
-    messages = tf.cond(
+    scaled = _scaled_messages(chain)
+    return tf.cond(
         _nothing_underflowed(chain, scaled),
-        lambda: log(scaled) + shift,
-        lambda: _exact_messages(chain, shift),
+        lambda: log(scaled),
+        lambda: _exact_messages(chain),
     )
-    return Incoming(messages, _scales(chain.potentials, messages, shift))
 
 
-def _scales(potentials, messages, shift):
-    """What both forms of the recurrence take off after each step, [B, T].
-
-    Now and then that is the largest of alpha, else what alpha may have grown by in the step.
-    """
-    scaling = tf.equal(tf.range(tf.shape(potentials)[1]) % STEPS_PER_SCALING, 0)
-    largest = finite(tf.reduce_max(messages + potentials, axis=-1))
-    return tf.where(scaling, largest, finite(tf.reduce_max(potentials, axis=-1)) + shift)
+def scales(chain, messages):
+    """What `incoming` takes off after each step, [B, T]: now and then, the largest of alpha."""
+    largest = finite(tf.reduce_max(messages + chain.potentials, axis=-1))
+    scaling = tf.equal(tf.range(tf.shape(largest)[1]) % STEPS_PER_SCALING, 0)
+    return tf.where(scaling, largest, tf.zeros_like(largest))
 
 
-def _scaled_messages(chain, shift):
-    """exp(messages - shift): the recurrence on exponentials, a matrix product a step."""
-    transitions = tf.exp(chain.transitions - shift)
+def _scaled_messages(chain):
+    """exp of `incoming`: the recurrence on exponentials, a matrix product a step."""
+    weights, transitions, start = (tf.exp(scores) for scores in chain[:3])
 
     def cell(inputs, state, place):
         alpha = state * inputs[0]
@@ -182,42 +191,35 @@ def _scaled_messages(chain, shift):
             alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
         return state, tf.matmul(alpha, transitions)
 
-    start = chain.at_each_row(tf.exp(chain.start - shift))
-    return scan(cell, [tf.exp(relative(chain.potentials))], start, start.dtype)[0]
+    return scan(cell, [weights], chain.at_each_row(start), start.dtype)[0]
 
 
-def _exact_messages(chain, shift):
+def _exact_messages(chain):
     """The same recurrence on logarithms: slower, and right for scores of any size."""
 
     def cell(inputs, state, place):
         alpha = state + inputs[0]
-        alpha = relative(alpha) if place % STEPS_PER_SCALING == 0 else alpha - shift
+        if place % STEPS_PER_SCALING == 0:
+            alpha = relative(alpha)
         return state, logsumexp(alpha[:, :, tf.newaxis] + chain.transitions, axis=1)
 
     start = chain.at_each_row(chain.start)
-    return scan(cell, [relative(chain.potentials)], start, start.dtype, STEPS_PER_SCALING)[0]
+    return scan(cell, [chain.potentials], start, start.dtype, STEPS_PER_SCALING)[0]
 
 
-def largest_transition(chain):
-    """The largest of transitions, start and end: exp of any of them less it is at most 1."""
-    scores = tf.concat([tf.reshape(chain.transitions, [-1]), chain.start, chain.end], 0)
-    return finite(tf.reduce_max(scores))
-
-
-def smallest_trusted(dtype):
-    """The smallest sum of exponentials that cannot have lost a term that matters to underflow."""
-    limits = np.finfo(dtype.as_numpy_dtype)
-    return limits.tiny / limits.eps**2
+def trusted(scaled):
+    """Which sums of exponentials cannot have lost a term that matters to underflow."""
+    limits = np.finfo(scaled.dtype.as_numpy_dtype)
+    return tf.greater_equal(scaled, limits.tiny / limits.eps**2)
 
 
 def _nothing_underflowed(chain, scaled):
     """Whether each scaled message is large enough to trust, or 0 because no path leads there."""
-    trusted = tf.greater_equal(scaled, smallest_trusted(scaled.dtype))
-    trusted |= ~chain.within()[..., tf.newaxis]
+    right = trusted(scaled) | ~chain.within()[..., tf.newaxis]
     return tf.cond(
-        tf.reduce_all(trusted),
+        tf.reduce_all(right),
         lambda: True,
-        lambda: tf.reduce_all(trusted | ~_reachable(chain, scaled)),
+        lambda: tf.reduce_all(right | ~_reachable(chain, scaled)),
     )
 
 
@@ -239,6 +241,7 @@ def viterbi(chain):
     Of equal paths it is the one with the lowest tag, last step first. Only the best scores are
     kept: the way back finds each predecessor again.
     """
+    chain, _ = chain.centered()
     arriving = tf.transpose(chain.transitions)  # [j, i]
 
     def forward(inputs, state, place):
