@@ -151,3 +151,17 @@ def tags(value, potentials, mask):
     last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
     values(fits, f"tags must lie in 0..{last} on kept steps; got the tag {{value}}", tags)
     return tf.cast(tf.where(fits, tags, 0), tf.int32), tf.reduce_all(fits, axis=1)
+
+
+def tag_names(names, number_of_tags):
+    """A list of as many different strings as there are tags, or None."""
+    if names is None:
+        return None
+    names = [names] if isinstance(names, str) else [str(name) for name in names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if len(names) != number_of_tags or repeated:
+        raise ValueError(
+            f"tag_names must be {number_of_tags} different names, one a tag; got {len(names)}"
+            + (f", and more than once {repeated}." if repeated else ".")
+        )
+    return names

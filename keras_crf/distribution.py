@@ -4,7 +4,6 @@ import copy
 import functools
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks, likelihood, messages, recursions
@@ -22,7 +21,7 @@ class BestPath(NamedTuple):
 def _packed(potentials, transitions, start, end, mask, right, in_front):
     """(chain, packing): the kept steps, with NaN in rows that broke a rule."""
     steps = packing(mask | ~right[:, tf.newaxis], in_front)
-    broken = tf.where(right, tf.zeros([], potentials.dtype), np.nan)
+    broken = likelihood.nan_unless(right, potentials.dtype)
     potentials = steps.pack(potentials) + broken[:, tf.newaxis, tf.newaxis]
     return recursions.Chain(potentials, transitions, start, end, steps.lengths), steps
 
@@ -188,7 +187,7 @@ class LinearChainCRF:
         """`_run` on tags, with NaN in the result for the rows whose tags are no tags."""
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
         result = self._run(function, tags)
-        return tf.where(right, result, tf.constant(np.nan, result.dtype))
+        return result + likelihood.nan_unless(right, result.dtype)
 
     def score(self, tags):
         """The unnormalised score of each row's path (formula above), [B].
@@ -216,9 +215,9 @@ class LinearChainCRF:
         [2.0, 0.5]
         """
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
-        not_a_number = tf.constant(np.nan, self._chain.potentials.dtype)
         parts = self._run(_contributions, tags)
-        return tuple(tf.where(right[:, tf.newaxis], part, not_a_number) for part in parts)
+        wrong = likelihood.nan_unless(right, self._chain.potentials.dtype)[:, tf.newaxis]
+        return tuple(part + wrong for part in parts)
 
     def log_partition(self):
         """log of the sum over all paths y of exp(score(y)), [B], in nats; -inf if none is legal.

@@ -3,8 +3,9 @@
 import keras
 import tensorflow as tf
 
-from keras_crf import likelihood
+from keras_crf import checks, likelihood
 from keras_crf.carrying import distribution_of
+from keras_crf.layer import CRFLayer
 
 
 def export_tagger(model, directory, tag_names=None, *, input_signature=None):
@@ -30,7 +31,8 @@ def export_tagger(model, directory, tag_names=None, *, input_signature=None):
             inputs, else with the one tensor.
 
     Raises:
-        ValueError: a model whose inputs are not known, or whose output carries no distribution.
+        ValueError: names that are not K different ones; a model whose inputs are not known, or
+            whose output carries no distribution.
 
     >>> inputs = keras.Input((None,), dtype="int32", name="words")
     >>> features = keras.layers.Embedding(50, 8, mask_zero=True)(inputs)
@@ -42,7 +44,7 @@ def export_tagger(model, directory, tag_names=None, *, input_signature=None):
     """
     specs = _input_specs(model, input_signature)
     lengths = tf.TensorSpec([None], tf.int32, name="lengths")
-    tagger = _Tagger(model, list(specs), tag_names or _names_in(model))
+    tagger = _Tagger(model, list(specs), _names_for(model, tag_names))
     archive = keras.export.ExportArchive()
     archive.track(model)
     padded_specs = {**specs, "lengths": lengths}
@@ -119,10 +121,18 @@ def _named(spec, name):
     return tf.TensorSpec(spec.shape, spec.dtype, name=name)
 
 
-def _names_in(model):
-    """The tag names that the model's CRFLayer was given, if any."""
-    for layer in getattr(model, "layers", []):
-        names = getattr(layer, "tag_names", None) or _names_in(layer)
-        if names:
-            return names
+def _names_for(model, tag_names):
+    """The names given, or those that the CRFLayer was given."""
+    layer = _crf_layer(model)
+    if layer is None:
+        return tag_names
+    return checks.tag_names(tag_names, layer.num_tags) or layer.tag_names
+
+
+def _crf_layer(model):
+    """The last CRFLayer of the model, or of a model within it."""
+    for layer in reversed(getattr(model, "layers", [])):
+        found = layer if isinstance(layer, CRFLayer) else _crf_layer(layer)
+        if found is not None:
+            return found
     return None

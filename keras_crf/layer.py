@@ -1,5 +1,7 @@
 """CRFLayer: a linear-chain CRF in the place of `Dense(num_tags, activation="softmax")`."""
 
+import numbers
+
 import keras
 import tensorflow as tf
 
@@ -100,8 +102,10 @@ class CRFLayer(keras.layers.Layer):
         self.output_mode = output_mode
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
-        self.tag_names = _different_names(tag_names, self.num_tags)
+        self.tag_names = checks.tag_names(tag_names, self.num_tags)
         self.pad_tag = pad_tag
+        if not lr_multiplier > 0:
+            raise ValueError(f"lr_multiplier must be above 0, got {lr_multiplier}.")
         self.lr_multiplier = lr_multiplier
         self.jit_compile = jit_compile
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -119,7 +123,7 @@ class CRFLayer(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        width = input_shape[-1]
+        width = self._width(input_shape)
         if self.use_kernel:
             self.kernel = self._weight("kernel", [width, self.num_tags], "kernel")
             self.bias = self._weight("bias", [self.num_tags], "bias")
@@ -134,6 +138,19 @@ class CRFLayer(keras.layers.Layer):
             self.start = self._weight("start", [self.num_tags], "boundary")
             self.end = self._weight("end", [self.num_tags], "boundary")
         self.input_spec = keras.layers.InputSpec(axes={-1: width})
+
+    def _width(self, input_shape):
+        if len(input_shape) != 3:
+            raise ValueError(
+                "features must have rank 3, [batch, time, features]; got rank "
+                f"{len(input_shape)}, the shape {tuple(input_shape)}."
+            )
+        if input_shape[2] is None:
+            raise ValueError(
+                "the last axis of the features must be known for the kernel to be made; got the "
+                f"shape {tuple(input_shape)}."
+            )
+        return input_shape[2]
 
     def _weight(self, name, shape, group):
         """A weight with the initializer, regularizer and constraint of its group.
@@ -217,6 +234,7 @@ class CRFLayer(keras.layers.Layer):
         return tf.one_hot(on_kept, self.num_tags, dtype=distribution.potentials.dtype)
 
     def compute_output_shape(self, input_shape, **kwargs):
+        self._width(input_shape)
         tags = () if self.output_mode == "int" else (self.num_tags,)
         return (*input_shape[:2], *tags)
 
@@ -251,19 +269,7 @@ class CRFLayer(keras.layers.Layer):
 
 
 def _whole_number_of_tags(num_tags):
-    if isinstance(num_tags, bool) or num_tags != int(num_tags) or num_tags < 1:
+    whole = isinstance(num_tags, numbers.Integral) and not isinstance(num_tags, bool)
+    if not whole or num_tags < 1:
         raise ValueError(f"num_tags must be a whole number of at least 1, got {num_tags!r}.")
     return int(num_tags)
-
-
-def _different_names(tag_names, num_tags):
-    if tag_names is None:
-        return None
-    tag_names = [str(name) for name in tag_names]
-    repeated = sorted({name for name in tag_names if tag_names.count(name) > 1})
-    if len(tag_names) != num_tags or repeated:
-        raise ValueError(
-            f"tag_names must be {num_tags} different names, one a tag; got {len(tag_names)}"
-            + (f", and more than once {repeated}." if repeated else ".")
-        )
-    return tag_names

@@ -11,7 +11,6 @@ Sutton and McCallum, "An Introduction to Conditional Random Fields", 2012, equat
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from keras_crf import messages, recursions
@@ -136,11 +135,17 @@ def log_prob(chain, tags):
     return value(tags, *chain)
 
 
+def nan_unless(right, dtype):
+    """0 where `right`, else NaN: to be added to results."""
+    return tf.math.log(tf.where(right, tf.ones([], dtype), -tf.ones([], dtype)))
+
+
 def not_a_number(chain):
     """[B]: NaN for the rows with NaN or +inf among their scores, else 0."""
-    shared = [tf.reduce_all(scores < np.inf) for scores in chain[1:4]]
-    right = tf.reduce_all(chain.potentials < np.inf, axis=[1, 2]) & tf.reduce_all(shared)
-    return tf.where(right, tf.zeros([], chain.potentials.dtype), np.nan)
+    largest = chain.potentials.dtype.max
+    shared = [tf.reduce_all(scores <= largest) for scores in chain[1:4]]
+    right = tf.reduce_all(chain.potentials <= largest, axis=[1, 2]) & tf.reduce_all(shared)
+    return nan_unless(right, chain.potentials.dtype)
 
 
 def token_log_prob(chain, from_right, tags):
@@ -157,7 +162,7 @@ def token_log_prob(chain, from_right, tags):
     others = tf.reduce_sum(tf.where(is_other, tf.exp(scores), tf.zeros_like(scores)), axis=-1)
     # The largest score is 0: with it chosen, this is -log1p(others), right to the last digit.
     log_probs = chosen - tf.math.log1p(others + tf.math.expm1(chosen))
-    log_probs = tf.where(tf.equal(chosen, -np.inf), chosen, log_probs)
+    log_probs = tf.where(recursions.forbidden(chosen), chosen, log_probs)
     return within_only(chain, log_probs)
 
 

@@ -46,6 +46,7 @@ class CRFLoss(keras.losses.Loss):
 
     def __init__(self, reduction="sum_over_batch_size", name="crf_loss", **kwargs):
         super().__init__(name=name, **kwargs)
+        reduction = "none" if reduction is None else reduction
         if reduction not in REDUCTIONS:
             raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}.")
         self.reduction = reduction

@@ -16,7 +16,6 @@ p_t(i | j) gradient_{t+1}[j]. Scales are constants: no question's answer depends
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from keras_crf import recursions
@@ -112,8 +111,8 @@ def _where_used(messages, uses):
 
 
 def _exponentials_do(messages):
-    forbidden = tf.equal(messages, -np.inf)
-    return tf.reduce_all(recursions.trusted(tf.exp(messages)) | forbidden)
+    trusted = recursions.trusted(tf.exp(messages))
+    return tf.reduce_all(trusted | recursions.forbidden(messages))
 
 
 def _backpropagated(chain, incoming, upstream):

@@ -143,13 +143,19 @@ def relative(scores):
 
 def finite(scores):
     """Zero in place of -inf, so that -inf less it is -inf and not NaN."""
-    return tf.where(tf.equal(scores, -np.inf), tf.zeros_like(scores), scores)
+    return tf.where(forbidden(scores), tf.zeros_like(scores), scores)
+
+
+def forbidden(scores):
+    """Where scores are -inf. (A constant -inf would set off tf.debugging.enable_check_numerics.)"""
+    return tf.less(scores, scores.dtype.min)
 
 
 def log(sums):
     """The logarithm, with a gradient of 0 (not NaN) where it is -inf."""
     positive = tf.not_equal(sums, 0)
-    return tf.where(positive, tf.math.log(tf.where(positive, sums, tf.ones_like(sums))), -np.inf)
+    of_positive = tf.math.log(tf.where(positive, sums, tf.ones_like(sums)))
+    return tf.where(positive, of_positive, tf.stop_gradient(tf.math.log(sums)))
 
 
 def logsumexp(scores, axis):
@@ -225,10 +231,10 @@ def _nothing_underflowed(chain, scaled):
 
 def _reachable(chain, scaled):
     """[B, T, K] bool: whether a path that nothing forbids comes in at the step and tag."""
-    leaving = tf.greater(scaled, 0) & tf.greater(chain.potentials, -np.inf)
-    allowed = tf.cast(tf.greater(chain.transitions, -np.inf), scaled.dtype)
+    leaving = tf.greater(scaled, 0) & ~forbidden(chain.potentials)
+    allowed = tf.cast(~forbidden(chain.transitions), scaled.dtype)
     entered = tf.greater(tf.matmul(tf.cast(leaving, scaled.dtype), allowed), 0)
-    at_first = chain.at_each_row(tf.greater(chain.start, -np.inf)[tf.newaxis])
+    at_first = chain.at_each_row(~forbidden(chain.start)[tf.newaxis])
     return tf.concat([at_first, entered], axis=1)[:, :-1]
 
 

@@ -1,0 +1,346 @@
+"""CRFLoss: its numbers, reductions, weights, gradient, and what it refuses."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import toys
+from keras_crf import CRFLayer, CRFLoss, distribution_of
+
+LN2 = np.log(2)
+
+
+def x1_outputs(**options):
+    return toys.layer_with(toys.TRANSITIONS, **options)(toys.POTENTIALS, lengths=toys.LENGTHS)
+
+
+def golden_outputs(mask=None, *, start=None, end=None):
+    """The case of AllenNLP's and tfa's tests, with 5 tags."""
+    potentials = [
+        [[0, 0, 0.5, 0.5, 0.2], [0, 0, 0.3, 0.3, 0.1], [0, 0, 0.9, 10, 1]],
+        [[0, 0, 0.2, 0.5, 0.2], [0, 0, 3, 0.3, 0.1], [0, 0, 0.9, 1, 1]],
+    ]
+    transitions = [
+        [0.1, 0.2, 0.3, 0.4, 0.5],
+        [0.8, 0.3, 0.1, 0.7, 0.9],
+        [-0.3, 2.1, -5.6, 3.4, 4],
+        [0.2, 0.4, 0.6, -0.3, -0.4],
+        [1, 1, 1, 1, 1],
+    ]
+    layer = toys.layer_with(transitions, start=start, end=end)
+    return layer(tf.constant(potentials), mask=mask)
+
+
+GOLDEN_TAGS = np.array([[2, 3, 4], [3, 2, 2]])
+GOLDEN_ENDS = {"start": [0.1, 0.2, 0.3, 0.4, 0.6], "end": [-0.1, -0.2, 0.3, -0.4, -0.4]}
+
+
+class TestValue:
+    @pytest.mark.parametrize("mode", ["one_hot", "int", "marginals", "potentials"])
+    def test_is_the_mean_negative_log_likelihood_in_every_output_mode(self, mode):
+        loss = CRFLoss()(toys.LABELS, x1_outputs(output_mode=mode))
+        assert float(loss) == pytest.approx(1.164717, abs=1e-5)
+
+    @pytest.mark.parametrize(
+        ("mask", "losses"),
+        [
+            (None, [11.9094426, 10.6692051]),
+            ([[1, 1, 1], [1, 1, 0]], [11.9094426, 1.4701313]),
+        ],
+    )
+    def test_is_that_of_allennlp(self, mask, losses):
+        outputs = golden_outputs(mask, **GOLDEN_ENDS)
+        np.testing.assert_allclose(CRFLoss("none")(GOLDEN_TAGS, outputs), losses, rtol=1e-6)
+
+    @pytest.mark.parametrize("ends", [{}, {"start": [1.0] * 5, "end": [1.0] * 5}])
+    def test_is_that_of_the_layer_of_tensorflow_addons(self, ends):
+        loss = CRFLoss()(GOLDEN_TAGS, golden_outputs(**ends))
+        assert float(loss) == pytest.approx(11.5845031, rel=1e-6)
+
+    def test_holes_in_the_mask_join_the_steps_around_them(self):
+        potentials = tf.constant([[[0, 0.5], [3, -3], [0, 0.25]]])
+        outputs = toys.layer_with(toys.TRANSITIONS)(potentials, mask=[[1, 0, 1]])
+        assert float(CRFLoss()([[1, -100, 1]], outputs)) == pytest.approx(0.916117, abs=1e-5)
+
+    @pytest.mark.parametrize("lengths", [[4, 1, 2, 3], [4, 1, 2], [3]])
+    @pytest.mark.parametrize("how", ["riding", "lengths"])
+    def test_of_evaluate_is_a_mean_over_rows_where_batch_and_time_are_equal_or_not_d7(
+        self, how, lengths
+    ):
+        words = (np.arange(4) < np.array(lengths)[:, np.newaxis]).astype("int32")
+        ids, lengths_in = keras.Input((4,), dtype="int32"), keras.Input((), dtype="int32")
+        layer = toys.layer_with(np.zeros([2, 2]))
+        embedding = keras.layers.Embedding(
+            2, 2, mask_zero=how == "riding", embeddings_initializer="zeros"
+        )
+        if how == "riding":
+            model, inputs = keras.Model(ids, layer(embedding(ids))), words
+        else:
+            outputs = layer(embedding(ids), lengths=lengths_in)
+            model, inputs = keras.Model([ids, lengths_in], outputs), [words, np.array(lengths)]
+        model.compile(loss=CRFLoss(), run_eagerly=True)
+        loss = model.evaluate(inputs, np.ones_like(words), verbose=0)
+        assert float(loss) == pytest.approx(np.mean(lengths) * LN2, abs=1e-5)
+
+    def test_a_row_without_kept_steps_counts_in_the_mean_with_loss_0_c2(self):
+        outputs = toys.layer_with(toys.TRANSITIONS)(toys.POTENTIALS, lengths=[0, 3])
+        assert float(CRFLoss()(toys.LABELS, outputs)) == pytest.approx(2.016171 / 2, abs=1e-5)
+
+
+class TestReduction:
+    @pytest.mark.parametrize(
+        ("reduction", "expected"),
+        [
+            ("sum_over_batch_size", 1.164717),
+            ("sum", 2.329433),
+            ("none", [0.313262, 2.016171]),
+            ("mean_per_token", 2.329433 / 4),
+        ],
+    )
+    def test_has_the_denominator_it_says_c6(self, reduction, expected):
+        loss = CRFLoss(reduction=reduction)(toys.LABELS, x1_outputs())
+        np.testing.assert_allclose(loss, expected, atol=1e-5)
+
+    def test_by_default_the_size_of_the_batch_does_not_change_the_loss_c6(self):
+        potentials, lengths, labels = (
+            np.repeat(array, 8, axis=0) for array in (toys.POTENTIALS, toys.LENGTHS, toys.LABELS)
+        )
+        outputs = toys.layer_with(toys.TRANSITIONS)(potentials, lengths=lengths)
+        assert float(CRFLoss()(labels, outputs)) == pytest.approx(1.164717, abs=1e-5)
+
+    @pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum", "mean_per_token"])
+    def test_of_a_batch_without_kept_steps_is_0(self, reduction):
+        outputs = toys.layer_with(toys.TRANSITIONS)(toys.POTENTIALS, lengths=[0, 0])
+        assert CRFLoss(reduction)(toys.LABELS, outputs) == 0
+
+    @pytest.mark.parametrize("reduction", ["mean", "average", 3])
+    def test_is_known(self, reduction):
+        with pytest.raises(ValueError, match=rf"reduction must be one of .*, got {reduction!r}"):
+            CRFLoss(reduction=reduction)
+
+    def test_comes_back_from_the_config_without_custom_objects(self):
+        loss = CRFLoss(reduction="mean_per_token", name="nll")
+        config = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+        copy = keras.saving.deserialize_keras_object(config)
+        assert isinstance(copy, CRFLoss)
+        assert (copy.reduction, copy.name) == ("mean_per_token", "nll")
+
+
+class TestSampleWeight:
+    @pytest.mark.parametrize("weights", [[0, 1], [[0], [1]], [0.0, 1.0], [False, True]])
+    def test_weighs_rows_d5_d6(self, weights):
+        loss = CRFLoss()(toys.LABELS, x1_outputs(), sample_weight=np.array(weights))
+        assert float(loss) == pytest.approx(1.008086, abs=1e-5)
+
+    @pytest.mark.parametrize("shape", [(2,), (2, 1)])
+    def test_weighs_rows_in_evaluate_and_in_fit_d5(self, shape):
+        model = toys.x1_model()
+        weights = np.array([0.0, 1.0]).reshape(shape)
+        inputs = [toys.POTENTIALS, toys.LENGTHS]
+        expected = pytest.approx(1.008086, abs=1e-5)
+        loss = model.evaluate(inputs, toys.LABELS, sample_weight=weights, verbose=0)
+        assert loss == expected
+        fitted = model.fit(inputs, toys.LABELS, sample_weight=weights, verbose=0)
+        assert fitted.history["loss"] == [expected]
+
+    @pytest.mark.parametrize(
+        ("reduction", "expected"),
+        [("sum", 4.345604), ("none", [0.313262, 4.032342]), ("mean_per_token", 4.345604 / 4)],
+    )
+    def test_goes_into_every_reduction(self, reduction, expected):
+        loss = CRFLoss(reduction)(toys.LABELS, x1_outputs(), sample_weight=[1.0, 2.0])
+        np.testing.assert_allclose(loss, expected, atol=1e-5)
+
+    @pytest.mark.parametrize("steps", [2, 3])
+    def test_per_step_is_refused_also_where_batch_and_time_are_equal_d6(self, steps):
+        outputs = toys.layer_with(toys.TRANSITIONS)(tf.zeros([2, steps, 2]))
+        message = r"one number a row, \[batch\] or \[batch, 1\]; got the shape \(2, "
+        with pytest.raises(ValueError, match=message):
+            CRFLoss()(np.zeros([2, steps], int), outputs, sample_weight=np.ones([2, steps]))
+
+    def test_of_another_batch_is_refused(self):
+        with pytest.raises(ValueError, match=r"one number a row.*\(3,\).*\(2, 3, 2\)"):
+            CRFLoss()(toys.LABELS, x1_outputs(), sample_weight=np.ones(3))
+
+
+class TestLabels:
+    @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float32", "float64"])
+    @pytest.mark.parametrize("last_axis", [False, True])
+    def test_of_every_dtype_and_of_both_ranks_agree_b5(self, dtype, last_axis):
+        labels = toys.LABELS.astype(dtype)
+        labels = labels[..., np.newaxis] if last_axis else labels
+        np.testing.assert_allclose(CRFLoss("none")(labels, x1_outputs()), toys.LOSSES, atol=1e-5)
+
+    @pytest.mark.parametrize("padding", [-100, 99, -1])
+    @pytest.mark.parametrize("dtype", ["int32", "float32"])
+    def test_on_padding_are_not_read_a2(self, padding, dtype):
+        labels = np.where(toys.MASK, toys.LABELS, padding).astype(dtype)
+        np.testing.assert_allclose(CRFLoss("none")(labels, x1_outputs()), toys.LOSSES, atol=1e-5)
+
+    def test_that_are_no_number_on_padding_are_not_read(self):
+        labels = np.where(toys.MASK, toys.LABELS, np.nan)
+        np.testing.assert_allclose(CRFLoss("none")(labels, x1_outputs()), toys.LOSSES, atol=1e-5)
+
+    @pytest.mark.parametrize("wrong", [2, -1, -100])
+    def test_out_of_range_are_named_with_row_and_step_b9(self, wrong):
+        labels = toys.LABELS.copy()
+        labels[1, 2] = wrong
+        message = rf"must lie in 0\.\.1 on kept steps; got the tag {wrong} at row 1, step 2"
+        with pytest.raises(ValueError, match=message):
+            CRFLoss()(labels, x1_outputs())
+
+    def test_out_of_range_are_named_in_fit_b9(self):
+        words, tags = toys.sentences()
+        tags[3, 1] = 3
+        # The words and the numbers of the message come one by one.
+        message = r"must lie in 0\.\.2 on kept steps; got the tag.*3.*at row.*3.*, step.*1"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}"):
+            toys.tagger(run_eagerly=False).fit(words, tags, shuffle=False, verbose=0)
+
+    def test_that_are_no_whole_numbers_are_named(self):
+        labels = toys.LABELS + np.array([[0, 0, 0], [0, 0.5, 0]])
+        with pytest.raises(ValueError, match=r"whole numbers; got 0\.5 at row 1, step 1"):
+            CRFLoss()(labels, x1_outputs())
+
+    def test_out_of_range_make_their_row_nan_under_jit(self):
+        layer = toys.layer_with(toys.TRANSITIONS)
+
+        @tf.function(jit_compile=True)
+        def losses(labels):
+            return CRFLoss("none")(labels, layer(toys.POTENTIALS, lengths=toys.LENGTHS))
+
+        np.testing.assert_allclose(losses(toys.LABELS), toys.LOSSES, atol=1e-5)
+        wrong = losses([[0, 1, 1], [1, 2, 1]])
+        assert float(wrong[0]) == pytest.approx(toys.LOSSES[0], abs=1e-5)
+        assert np.isnan(wrong[1])
+
+    @pytest.mark.parametrize("shape", [(2, 5), (2, 2), (3, 3)])
+    def test_of_other_steps_than_the_outputs_are_refused_b8(self, shape):
+        message = rf"y_true must have the batch and time axes.*\({shape[0]}, {shape[1]}\).*2, 3, 2"
+        with pytest.raises(ValueError, match=message):
+            CRFLoss()(np.zeros(shape, int), x1_outputs())
+
+    @pytest.mark.parametrize("shape", [(2,), (2, 3, 1, 1)])
+    def test_of_another_rank_are_refused(self, shape):
+        with pytest.raises(ValueError, match=rf"y_true must have rank 2.*got rank {len(shape)}"):
+            CRFLoss()(np.zeros(shape, int), x1_outputs())
+
+    def test_that_are_ragged_are_refused_with_the_way_out_b12(self):
+        ragged = tf.ragged.constant([[0], [1, 0, 1]])
+        with pytest.raises(ValueError, match=r"y_true must be a dense tensor.*to_tensor\(\)"):
+            CRFLoss()(ragged, x1_outputs())
+
+
+class TestGradient:
+    def test_is_marginals_less_the_one_hot_of_the_labels_c8(self):
+        layer = toys.layer_with(toys.TRANSITIONS)
+        potentials = tf.constant(toys.POTENTIALS)
+        with tf.GradientTape() as tape:
+            tape.watch(potentials)
+            loss = CRFLoss("sum")(toys.LABELS, layer(potentials, lengths=toys.LENGTHS))
+        gold = np.eye(2)[toys.LABELS] * toys.MASK[..., np.newaxis]
+        gradient = tape.gradient(loss, potentials).numpy()
+        np.testing.assert_allclose(gradient, toys.MARGINALS - gold, atol=1e-6)
+        np.testing.assert_array_equal(gradient[0, 1:], np.zeros([2, 2]))
+
+    def test_is_small_but_there_on_a_row_that_fits_well_c8(self):
+        layer = toys.layer_with(np.zeros([2, 2]))
+        potentials = tf.constant([[[10.0, 0.0], [0.0, 10.0]]])
+        with tf.GradientTape() as tape:
+            tape.watch(potentials)
+            loss = CRFLoss()([[0, 1]], layer(potentials))
+        rest = 1 / (1 + np.exp(10))
+        expected = [[[-rest, rest], [rest, -rest]]]
+        assert float(loss) == pytest.approx(2 * np.log1p(np.exp(-10)), rel=1e-4)
+        gradient = tape.gradient(loss, potentials)
+        np.testing.assert_allclose(gradient, expected, atol=1e-7)  # 1 - p in float32
+        assert np.all(gradient != 0)
+
+    def test_in_the_output_mode_marginals_is_that_of_the_loss_alone(self):
+        gradients = []
+        for mode in ("one_hot", "marginals"):
+            layer = toys.layer_with(toys.TRANSITIONS, output_mode=mode)
+            with tf.GradientTape() as tape:
+                loss = CRFLoss()(toys.LABELS, layer(toys.POTENTIALS, lengths=toys.LENGTHS))
+            gradients.append(tape.gradient(loss, layer.transitions.value))
+        np.testing.assert_array_equal(*gradients)
+
+
+class TestOutputsWithoutADistribution:
+    MESSAGE = r"carries no LinearChainCRF.*let the CRFLayer be the last layer of this output.*"
+
+    def test_a_layer_behind_the_crf_is_named_as_the_cause(self):
+        outputs = keras.layers.Dropout(0.5)(x1_outputs())
+        outputs = keras.layers.Dense(2)(outputs)
+        with pytest.raises(ValueError, match=r"EagerTensor of shape \(2, 3, 2\) " + self.MESSAGE):
+            CRFLoss()(toys.LABELS, outputs)
+
+    def test_a_layer_behind_the_crf_is_named_in_fit(self):
+        model = keras.Sequential(
+            [keras.layers.Embedding(20, 4), CRFLayer(3), keras.layers.Dropout(0.1)]
+        )
+        model.compile(loss=CRFLoss())
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.fit(*toys.sentences(), verbose=0)
+
+    def test_an_array_is_refused(self):
+        with pytest.raises(ValueError, match=r"ndarray of shape \(2, 3, 2\) " + self.MESSAGE):
+            CRFLoss()(toys.LABELS, x1_outputs().numpy())
+
+    def test_a_tensor_that_left_its_tf_function_is_refused(self):
+        layer = toys.layer_with(toys.TRANSITIONS, output_mode="potentials")
+        outputs = tf.function(layer)(tf.constant(toys.POTENTIALS))
+        with pytest.raises(ValueError, match=r"within the tf\.function that made it"):
+            CRFLoss()(toys.LABELS, outputs)
+        with pytest.raises(ValueError, match=r"within the tf\.function that made it"):
+            distribution_of(outputs)
+
+
+ON_TWO_DEVICES = """
+import numpy as np
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+import keras
+import toys
+
+words, tags = toys.sentences()
+
+
+def after_one_epoch(strategy, rows):
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        model = toys.tagger(optimizer=keras.optimizers.SGD(0.5), run_eagerly=strategy is one)
+    batches = tf.data.Dataset.from_tensor_slices((words[:rows], tags[:rows])).batch(4)
+    loss = model.fit(batches, verbose=0).history["loss"]
+    return [*model.get_weights(), loss]
+
+
+one = tf.distribute.get_strategy()
+two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+assert two.num_replicas_in_sync == 2
+"""
+
+AS_ONE_DEVICE = """
+for left, right in zip(after_one_epoch(two, 4), after_one_epoch(one, 4), strict=True):
+    np.testing.assert_allclose(left, right, atol=1e-6)
+"""
+
+WITH_AN_IDLE_DEVICE_IN_THE_LAST_BATCH = """
+assert all(np.all(np.isfinite(values)) for values in after_one_epoch(two, 5))
+"""
+
+
+class TestStrategy:
+    def test_two_devices_train_as_one_h1(self):
+        toys.run_python(ON_TWO_DEVICES + AS_ONE_DEVICE)
+
+    @pytest.mark.slow
+    def test_a_device_without_rows_gives_no_nan_h5(self):
+        toys.run_python(ON_TWO_DEVICES + WITH_AN_IDLE_DEVICE_IN_THE_LAST_BATCH)

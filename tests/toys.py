@@ -1,0 +1,92 @@
+"""Small taggers, data whose right answers are known, and processes that start afresh."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+
+from keras_crf import CRFLayer, CRFLoss
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+# X1 of the public reports: row a of length 1, row b of length 3, with junk behind the first.
+TRANSITIONS = np.array([[0.5, -0.5], [0.0, 0.25]], "float32")
+POTENTIALS = np.array(
+    [[[1, 0], [9, -9], [-9, 9]], [[0, 0.75], [1, 0], [0, 0.25]]],
+    "float32",
+)
+LENGTHS = np.array([1, 3], "int32")
+MASK = np.array([[True, False, False], [True, True, True]])
+LABELS = np.array([[0, 1, 1], [1, 0, 1]], "int32")
+LOSSES = np.array([0.313262, 2.016171])
+BEST = np.array([[0, 0, 0], [1, 0, 0]])
+MARGINALS = np.array(
+    [
+        [[0.731059, 0.268941], [0, 0], [0, 0]],
+        [[0.370994, 0.629006], [0.738333, 0.261667], [0.600250, 0.399750]],
+    ]
+)
+
+
+def layer_with(transitions, start=None, end=None, **options):
+    """A CRFLayer that takes potentials, with these scores."""
+    num_tags = len(transitions)
+    layer = CRFLayer(num_tags, use_kernel=False, use_boundary=start is not None, **options)
+    layer.build((None, None, num_tags))
+    layer.set_weights([np.array(w) for w in (transitions, start, end) if w is not None])
+    return layer
+
+
+# Tracing a graph takes seconds, so these models run eagerly where a test is not about the graph.
+
+
+def x1_model(reduction="sum_over_batch_size", *, metrics=(), run_eagerly=True, **options):
+    """A compiled model of the inputs [potentials, lengths] with the transitions of X1."""
+    potentials = keras.Input((None, 2), name="potentials")
+    lengths = keras.Input((), dtype="int32", name="lengths")
+    outputs = layer_with(TRANSITIONS, **options)(potentials, lengths=lengths)
+    model = keras.Model([potentials, lengths], outputs)
+    loss = CRFLoss(reduction)
+    model.compile("sgd", loss=loss, metrics=list(metrics), run_eagerly=run_eagerly)
+    return model
+
+
+def tagger(num_tags=3, optimizer="adam", *, metrics=(), run_eagerly=True, **options):
+    """A compiled Sequential model: ids, of which 0 is padding, to tags."""
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32", name="words"),
+            keras.layers.Embedding(20, 4, mask_zero=True),
+            CRFLayer(num_tags, name="crf", **options),
+        ]
+    )
+    model.compile(optimizer, loss=CRFLoss(), metrics=list(metrics), run_eagerly=run_eagerly)
+    model.optimizer.build(model.trainable_variables)  # else Keras traces the first step twice
+    return model
+
+
+def sentences(lengths=(5, 1, 3, 5, 2, 4), steps=5, num_tags=3, seed=0):
+    """Word ids in 1..19, of which a function gives the tags; behind the lengths 0, and -100."""
+    words = np.random.default_rng(seed).integers(1, 20, [len(lengths), steps]).astype("int32")
+    kept = np.arange(steps) < np.array(lengths)[:, np.newaxis]
+    return words * kept, np.where(kept, words % num_tags, -100)
+
+
+def run_python(script, *arguments, **environment):
+    """Runs a script in a process of its own, which has to succeed, and returns what it printed."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            **environment,
+        },
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
