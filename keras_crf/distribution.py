@@ -41,7 +41,7 @@ def _contributions(chain, steps, tags):
 
 
 @as_graph_or_compiled
-def _log_partition(chain, _):
+def _log_partition(chain, steps):
     return likelihood.log_partition(chain)
 
 

@@ -122,7 +122,8 @@ def log_prob(chain, tags):
     @tf.custom_gradient
     def value(tags, *scores_and_lengths):
         tags = tf.identity(tags)
-        centered, _ = Chain(*map(tf.identity, scores_and_lengths)).centered()
+        mine = Chain(*map(tf.identity, scores_and_lengths))
+        centered, _ = mine.centered()
         from_right = messages.from_right(centered)
 
         def gradient(upstream):
@@ -130,9 +131,22 @@ def log_prob(chain, tags):
             observed = observed_counts(centered, tags, upstream)
             return None, *observed.less(expected_counts(centered, both, upstream)), None
 
-        return tf.stop_gradient(total(token_log_prob(centered, from_right, tags))), gradient
+        result = tf.cond(
+            messages.exponentials_do(within_only(centered, from_right.messages)),
+            lambda: total(token_log_prob(centered, from_right, tags)),
+            lambda: _log_prob_in_float64(mine, tags),
+        )
+        return tf.stop_gradient(result), gradient
 
     return value(tags, *chain)
+
+
+def _log_prob_in_float64(chain, tags):
+    """For scores so far apart that the sums of one step would lose digits in float32."""
+    scores = (tf.cast(tensor, tf.float64) for tensor in chain[:4])
+    centered, _ = Chain(*scores, chain.lengths).centered()
+    terms = token_log_prob(centered, messages.from_right(centered), tags)
+    return total(terms, chain.potentials.dtype)
 
 
 def nan_unless(right, dtype):

@@ -102,7 +102,7 @@ def summed_edges(chain, incoming, uses):
         _, sums = recursions.scan(cell, [alpha, messages, uses], none, none.dtype, 1)
         return tf.reduce_sum(sums, axis=0)
 
-    return tf.cond(_exponentials_do(messages), by_one_product, step_by_step)
+    return tf.cond(exponentials_do(messages), by_one_product, step_by_step)
 
 
 def _where_used(messages, uses):
@@ -110,7 +110,8 @@ def _where_used(messages, uses):
     return tf.where(tf.equal(uses, 0), tf.zeros_like(messages), messages)
 
 
-def _exponentials_do(messages):
+def exponentials_do(messages):
+    """Whether exponentials of these messages keep all that matters, [] bool."""
     trusted = recursions.trusted(tf.exp(messages))
     return tf.reduce_all(trusted | recursions.forbidden(messages))
 
@@ -145,7 +146,7 @@ def _flow(chain, incoming, upstream):
 
         return _scan_back(back, [alpha, messages, upstream])
 
-    return tf.cond(_exponentials_do(messages), by_products, by_edges)
+    return tf.cond(exponentials_do(messages), by_products, by_edges)
 
 
 def _scan_back(back, inputs):
