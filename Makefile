@@ -1,13 +1,13 @@
 # `make demo` and `make test` need only git, make and Python: they make .venv themselves.
 
 PYTHON ?= python3
-PYTEST_FLAGS ?=
+PYTEST_FLAGS ?= -n 2 --dist loadfile
 BIN := .venv/bin
 STAMP := .venv/installed.stamp
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --directory build/demo
@@ -21,6 +21,10 @@ test-all: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/fit_step.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

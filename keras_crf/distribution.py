@@ -18,6 +18,15 @@ class BestPath(NamedTuple):
     score: tf.Tensor  # [B], score(tags)
 
 
+class Tagging(NamedTuple):
+    """The result of `LinearChainCRF.tagging`."""
+
+    tags: tf.Tensor  # [B, T] int32, as `argmax` has them
+    confidence: tf.Tensor  # [B, T], p(y_t = tags_t); 0 on dropped steps
+    log_prob: tf.Tensor  # [B], log p(tags)
+    marginals: tf.Tensor  # [B, T, K]
+
+
 def _packed(potentials, transitions, start, end, mask, right, in_front):
     """(chain, packing): the kept steps, with NaN in rows that broke a rule."""
     steps = packing(mask | ~right[:, tf.newaxis], in_front)
@@ -65,6 +74,16 @@ def _best_path(chain, steps):
     tags = recursions.viterbi(chain)
     score = likelihood.score(chain, tags) + likelihood.not_a_number(chain)
     return BestPath(steps.unpack(tags), score)
+
+
+@as_graph_or_compiled
+def _tagging(chain, steps):
+    tags = recursions.viterbi(chain)
+    centered, both = messages.both_ways(chain)
+    log_prob = likelihood.path_log_prob(chain, centered, both.from_right, tags)
+    marginals = steps.unpack(likelihood.marginals(centered, both))
+    tags = steps.unpack(tags)
+    return Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
 
 
 @as_graph_or_compiled
@@ -281,6 +300,18 @@ class LinearChainCRF:
         array([[1]], dtype=int32)
         """
         return self._run(_best_path)
+
+    def tagging(self):
+        """The best path and how sure it is: `(tags, confidence, log_prob, marginals)`.
+
+        What `argmax`, `marginals` and `log_prob` of the best path say, by one pass each way:
+        confidence [B, T] is the marginal of each decoded tag, 0 on dropped steps.
+
+        >>> tagging = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).tagging()
+        >>> tagging.tags.numpy(), tagging.confidence.numpy()
+        (array([[0]], dtype=int32), array([[0.5]], dtype=float32))
+        """
+        return self._run(_tagging)
 
     def forward_messages(self):
         """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_crf import checks, likelihood
+from keras_crf import checks
 from keras_crf.carrying import distribution_of
 from keras_crf.layer import CRFLayer
 
@@ -63,14 +63,13 @@ class _Tagger:
         self.tag_names = None if tag_names is None else tf.constant(tag_names)
 
     def padded(self, inputs):
-        return self._tagged(self._distribution(inputs))
+        return self._outputs(self._distribution(inputs))
 
     def unpadded(self, inputs):
-        return self._tagged(self._distribution(inputs))
+        return self._outputs(self._distribution(inputs))
 
     def with_marginals(self, inputs):
-        distribution = self._distribution(inputs)
-        return {**self._tagged(distribution), "marginals": distribution.marginals()}
+        return self._outputs(self._distribution(inputs), marginals=True)
 
     def _distribution(self, inputs):
         lengths = inputs.get("lengths")
@@ -81,16 +80,18 @@ class _Tagger:
         distribution = distribution_of(self.model(called_with, training=False))
         return distribution.narrowed(lengths=lengths)  # and so without jit_compile
 
-    def _tagged(self, distribution):
-        tags = distribution.argmax().tags
+    def _outputs(self, distribution, marginals=False):
+        tagging = distribution.tagging()
         outputs = {
-            "tag_ids": tags,
-            "confidence": likelihood.picked(distribution.marginals(), tags),
-            "log_prob": distribution.log_prob(tags),
+            "tag_ids": tagging.tags,
+            "confidence": tagging.confidence,
+            "log_prob": tagging.log_prob,
         }
         if self.tag_names is not None:
-            names = tf.gather(self.tag_names, tags)
+            names = tf.gather(self.tag_names, tagging.tags)
             outputs["tags"] = tf.where(distribution.mask, names, "")
+        if marginals:
+            outputs["marginals"] = tagging.marginals
         return outputs
 
 

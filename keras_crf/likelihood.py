@@ -131,22 +131,28 @@ def log_prob(chain, tags):
             observed = observed_counts(centered, tags, upstream)
             return None, *observed.less(expected_counts(centered, both, upstream)), None
 
-        result = tf.cond(
-            messages.exponentials_do(within_only(centered, from_right.messages)),
-            lambda: total(token_log_prob(centered, from_right, tags)),
-            lambda: _log_prob_in_float64(mine, tags),
-        )
-        return tf.stop_gradient(result), gradient
+        return tf.stop_gradient(path_log_prob(mine, centered, from_right, tags)), gradient
 
     return value(tags, *chain)
 
 
-def _log_prob_in_float64(chain, tags):
-    """For scores so far apart that the sums of one step would lose digits in float32."""
-    scores = (tf.cast(tensor, tf.float64) for tensor in chain[:4])
-    centered, _ = Chain(*scores, chain.lengths).centered()
-    terms = token_log_prob(centered, messages.from_right(centered), tags)
-    return total(terms, chain.potentials.dtype)
+def path_log_prob(chain, centered, from_right, tags):
+    """log p(tags), [B], given what comes in from the right of the chain when centered.
+
+    In float64 where scores lie so far apart that the sums of one step lose digits in float32.
+    """
+
+    def in_float64():
+        scores = (tf.cast(tensor, tf.float64) for tensor in chain[:4])
+        double, _ = Chain(*scores, chain.lengths).centered()
+        terms = token_log_prob(double, messages.from_right(double), tags)
+        return total(terms, chain.potentials.dtype)
+
+    return tf.cond(
+        messages.exponentials_do(within_only(centered, from_right.messages)),
+        lambda: total(token_log_prob(centered, from_right, tags)),
+        in_float64,
+    )
 
 
 def nan_unless(right, dtype):
