@@ -59,12 +59,28 @@ def rank(value, name, axes):
 
 
 def same_steps(value, name, potentials):
-    """Refuses a tensor whose first two axes are not those of the potentials."""
-    if not value.shape[:2].is_compatible_with(potentials.shape[:2]):
+    """`value` [B, T], refused unless its axes are the first two of the potentials.
+
+    The reshape holds where nothing can be raised, so that no axis of 1 is ever spread over others.
+    """
+    if not value.shape.is_compatible_with(potentials.shape[:2]):
         raise ValueError(
             f"{name} must have the batch and time axes of the potentials: got {name} of the "
             f"shape {value.shape} for potentials of the shape {potentials.shape}."
         )
+    return same_shape(value, name, tf.shape(potentials)[:2], "potentials")
+
+
+def same_shape(value, name, shape, what):
+    """`value`, refused when the graph runs unless it has the shape, a vector, of `what`."""
+    if value.shape.is_fully_defined() and tf.get_static_value(shape) is not None:
+        return value
+    if value.shape.rank is None:
+        return tf.reshape(value, shape)
+    message = f"{name} must have the batch and time axes of the {what}; got and wanted:"
+    right = tf.reduce_all(tf.equal(tf.shape(value), shape))
+    with tf.control_dependencies([tf.debugging.Assert(right, [message, tf.shape(value), shape])]):
+        return tf.reshape(value, shape)
 
 
 def values(right, message, shown):
@@ -105,7 +121,7 @@ def mask_and_lengths(mask, lengths, potentials):
     if mask is not None:
         mask = tensor(mask, "mask")
         rank(mask, "mask", "[batch, time]")
-        same_steps(mask, "mask", potentials)
+        mask = same_steps(mask, "mask", potentials)
         kept &= tf.cast(mask, tf.bool)
         if mask.dtype != tf.bool:
             binary = tf.equal(mask, 0) | tf.equal(mask, 1)
@@ -135,6 +151,7 @@ def _lengths(lengths, potentials):
             f"lengths must have the shape [batch], one number a row: got {lengths.shape} for "
             f"potentials of the shape {potentials.shape}."
         )
+    lengths = same_shape(lengths, "lengths", tf.shape(potentials)[:1], "potentials")
     return tf.cast(lengths, tf.int64)
 
 
@@ -144,7 +161,7 @@ def tags(value, potentials, mask):
     if not tags.dtype.is_integer:
         raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
     rank(tags, "tags", "[batch, time]")
-    same_steps(tags, "tags", potentials)
+    tags = same_steps(tags, "tags", potentials)
     number_of_tags = tf.shape(potentials, tf.int64)[2]
     tags = tf.where(mask, tf.cast(tags, tf.int64), 0)
     fits = (tags >= 0) & (tags < number_of_tags)

@@ -60,6 +60,9 @@ class _Tagger:
     def __init__(self, model, input_names, tag_names):
         self.model = model
         self.input_names = input_names
+        # T where it is fixed, by which an input with a time axis is then told.
+        outputs = getattr(model, "outputs", None)
+        self.steps = outputs[0].shape[1] if outputs else None
         self.tag_names = None if tag_names is None else tf.constant(tag_names)
 
     def padded(self, inputs):
@@ -75,10 +78,23 @@ class _Tagger:
         lengths = inputs.get("lengths")
         features = {name: inputs[name] for name in self.input_names}
         if lengths is not None and "lengths" not in features:
-            features = {name: _emptied(tensor, lengths) for name, tensor in features.items()}
+            features = {name: self._emptied(tensor, lengths) for name, tensor in features.items()}
         called_with = features if len(features) > 1 else next(iter(features.values()))
-        distribution = distribution_of(self.model(called_with, training=False))
-        return distribution.narrowed(lengths=lengths)  # and so without jit_compile
+        outputs = self.model(called_with, training=False)
+        if not tf.is_tensor(outputs):
+            raise ValueError(
+                "export_tagger takes a model with one output, that of its CRFLayer; got "
+                f"{len(outputs)} outputs. Pass keras.Model(model.inputs, one_of_the_outputs)."
+            )
+        return distribution_of(outputs).narrowed(lengths=lengths)  # and so without jit_compile
+
+    def _emptied(self, tensor, lengths):
+        """An input [B, T, ...] with 0 or "" behind the lengths; without a time axis as it is."""
+        if tensor.shape.rank < 2 or tensor.shape[1] not in (None, self.steps):
+            return tensor
+        kept = tf.sequence_mask(lengths, tf.shape(tensor)[1])
+        kept = kept[(..., *[tf.newaxis] * (tensor.shape.rank - 2))]
+        return tf.where(kept, tensor, tf.zeros([], tensor.dtype))
 
     def _outputs(self, distribution, marginals=False):
         tagging = distribution.tagging()
@@ -93,15 +109,6 @@ class _Tagger:
         if marginals:
             outputs["marginals"] = tagging.marginals
         return outputs
-
-
-def _emptied(tensor, lengths):
-    """A model input [B, T, ...] with 0 or "" behind the lengths; without a time axis as it is."""
-    if tensor.shape.rank < 2 or tensor.shape[1] is not None:
-        return tensor
-    kept = tf.sequence_mask(lengths, tf.shape(tensor)[1])
-    kept = kept[(..., *[tf.newaxis] * (tensor.shape.rank - 2))]
-    return tf.where(kept, tensor, tf.zeros([], tensor.dtype))
 
 
 def _input_specs(model, input_signature):

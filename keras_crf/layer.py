@@ -203,12 +203,17 @@ class CRFLayer(keras.layers.Layer):
         checks.rank(features, "features", "[batch, time, features]")
         if not self.built:
             self.build(features.shape)
+        mask = riding if mask is None else mask
+        if mask is not None or lengths is not None:
+            # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
+            kept, _ = checks.mask_and_lengths(mask, lengths, features)
+            features = tf.where(kept[..., tf.newaxis], features, tf.zeros_like(features))
         return LinearChainCRF(
             self._potentials(features),
             self._multiplied(self.transitions),
             start=self._multiplied(self.start) if self.use_boundary else None,
             end=self._multiplied(self.end) if self.use_boundary else None,
-            mask=riding if mask is None else mask,
+            mask=mask,
             lengths=lengths,
             jit_compile=self.jit_compile if jit_compile is None else jit_compile,
         )

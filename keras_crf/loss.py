@@ -91,8 +91,9 @@ def _labels(y_true, distribution):
     labels = checks.tensor(y_true, "y_true")
     if labels.shape.rank == 3 and labels.shape[2] == 1:
         labels = tf.squeeze(labels, 2)
-    checks.rank(labels, "y_true", "[batch, time]")
-    checks.same_steps(labels, "y_true", distribution.potentials)
+    if labels.shape.rank is not None:  # Keras forgets it after batches of [B, T] and [B, T, 1]
+        checks.rank(labels, "y_true", "[batch, time]")
+    labels = checks.same_steps(labels, "y_true", distribution.potentials)
     if labels.dtype.is_floating:
         whole = tf.equal(labels, tf.round(labels)) | ~distribution.mask
         checks.values(whole, "y_true must hold whole numbers; got {value}", labels)
@@ -105,9 +106,11 @@ def _row_weights(sample_weight, y_pred):
     weights = checks.tensor(sample_weight, "sample_weight")
     if weights.shape.rank == 2 and weights.shape[1] == 1:
         weights = tf.squeeze(weights, 1)
-    if weights.shape.rank != 1 or not weights.shape.is_compatible_with(y_pred.shape[:1]):
+    if weights.shape.rank not in (None, 1) or not weights.shape.is_compatible_with(
+        y_pred.shape[:1]
+    ):
         raise ValueError(
             "sample_weight must be one number a row, [batch] or [batch, 1]; got the shape "
             f"{weights.shape} for outputs of the shape {y_pred.shape}."
         )
-    return weights
+    return checks.same_shape(weights, "sample_weight", tf.shape(y_pred)[:1], "outputs")
