@@ -7,8 +7,8 @@ The contract for scores of up to 1e4 in size and rows of up to 100,000 steps is
     |log_prob - right| <= 1e-5 (1 + |right|)        log_prob <= 1e-6
 
 What is right is computed here, step by step, in NumPy's float64, from the same float32 scores; the
-library's own float64 has to agree with it. Prints the tables of docs/numerics.md, and each case that
-misses the contract, and then ends non-zero.
+library's own float64 has to agree with it. Prints the tables of docs/numerics.md. If a case misses
+the contract, it is named, and the command ends non-zero.
 """
 
 import argparse
