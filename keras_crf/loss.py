@@ -91,6 +91,11 @@ def _labels(y_true, distribution):
     labels = checks.tensor(y_true, "y_true")
     if labels.shape.rank == 3 and labels.shape[2] == 1:
         labels = tf.squeeze(labels, 2)
+    if labels.shape.rank == 3:
+        raise ValueError(
+            "y_true must have rank 2, [batch, time], or be [batch, time, 1]; got rank 3, the shape "
+            f"{labels.shape}. Of one-hot labels, pass y_true.argmax(-1)."
+        )
     if labels.shape.rank is not None:  # Keras forgets it after batches of [B, T] and [B, T, 1]
         checks.rank(labels, "y_true", "[batch, time]")
     labels = checks.same_steps(labels, "y_true", distribution.potentials)

@@ -64,6 +64,7 @@ def names_of_the_table():
         "transitions": rng.normal(size=[9, 9]).astype("float32"),
         "features": rng.normal(size=[2, 4, 8]).astype("float32"),
         "base_model": base_model,
+        "layer": keras_crf.CRFLayer(9),
         "model": keras.Sequential([base_model, keras_crf.CRFLayer(9)]),
     }
 
