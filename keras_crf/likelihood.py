@@ -14,6 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import messages, recursions
+from keras_crf.packing import only
 from keras_crf.recursions import Chain
 
 
@@ -37,16 +38,13 @@ def total(terms, dtype=None):
 
 def within_only(chain, values):
     """Values [B, T, ...] with zeros behind each row's length."""
-    within = chain.within()[(..., *[tf.newaxis] * (values.shape.rank - 2))]
-    return tf.where(within, values, tf.zeros_like(values))
+    return only(values, chain.within())
 
 
 def at_last(chain, values):
     """Values [B, T, ...] with zeros at all steps but the last within each row's length."""
     steps = tf.range(tf.shape(values)[1])
-    last = tf.equal(steps, chain.lengths[:, tf.newaxis] - 1)
-    last = last[(..., *[tf.newaxis] * (values.shape.rank - 2))]
-    return tf.where(last, values, tf.zeros_like(values))
+    return only(values, tf.equal(steps, chain.lengths[:, tf.newaxis] - 1))
 
 
 def a_step_later(values, first=0):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import recursions
+from keras_crf.packing import only
 from keras_crf.recursions import Chain
 
 
@@ -69,7 +70,7 @@ def from_left(chain):
 def scaled_alpha(chain, incoming):
     """What goes into the next step, [B, T, K]: alpha less its scale; 0 behind a row's length."""
     alpha = chain.potentials + incoming.messages - incoming.scales[..., tf.newaxis]
-    return tf.where(chain.within()[..., tf.newaxis], alpha, tf.zeros_like(alpha))
+    return only(alpha, chain.within())
 
 
 def edges(alpha, transitions, messages, uses):
@@ -128,8 +129,7 @@ def _backpropagated(chain, incoming, upstream):
 def _flow(chain, incoming, upstream):
     """flow_t[i] = sum_j p_t(i | j) gradient_{t+1}[j], [B, T, K]: what comes back to each step."""
     alpha = tf.pad(scaled_alpha(chain, incoming), [[0, 0], [1, 0], [0, 0]])[:, :-1]
-    within = chain.within()[..., tf.newaxis]
-    messages = tf.where(within, incoming.messages, tf.zeros_like(alpha))
+    messages = only(incoming.messages, chain.within())
 
     def by_products():
         transposed = tf.exp(tf.transpose(chain.transitions))

@@ -18,14 +18,14 @@ class Packing(NamedTuple):
     def pack(self, values):
         """Values [B, T, ...] with the kept steps of each row in front, and zeros behind them."""
         if self.sources is None:
-            return _only(values, self.mask)
+            return only(values, self.mask)
         in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
         return _gathered(values, self.sources, in_front, self.places, self.mask)
 
     def unpack(self, values):
         """The reverse of `pack`: values at their steps, and zeros at dropped ones."""
         if self.sources is None:
-            return _only(values, self.mask)
+            return only(values, self.mask)
         in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
         return _gathered(values, self.places, self.mask, self.sources, in_front)
 
@@ -61,7 +61,7 @@ def packing(mask, in_front):
     return Packing(mask, lengths, sources, tf.where(mask, kept_before, 0))
 
 
-def _only(values, where):
+def only(values, where):
     """Values [B, T, ...] with zeros except `where`, [B, T]."""
     where = where[(..., *[tf.newaxis] * (values.shape.rank - 2))]
     return tf.where(where, values, tf.zeros_like(values))
@@ -80,5 +80,5 @@ def _gathered(values, sources, filled, places, kept):
     def gradient(upstream):
         return _gathered(upstream, places, kept, sources, filled), None, None, None, None
 
-    gathered = _only(tf.gather(values, sources, batch_dims=1), filled)
+    gathered = only(tf.gather(values, sources, batch_dims=1), filled)
     return tf.stop_gradient(gathered), gradient
