@@ -276,4 +276,6 @@ def _run(cell, inputs, state, lengths, less=0):
         return tf.where(inside, output, 0), tf.where(inside, proposed, state)
 
     output_dtype = state.dtype if isinstance(cell, CrfForwardRnnCell) else tf.int32
-    return recursions.scan(step, [within[..., tf.newaxis], inputs], state, output_dtype)
+    by_time = [recursions.time_first(values) for values in (within[..., tf.newaxis], inputs)]
+    outputs, state = recursions.scan(step, by_time, state, output_dtype)
+    return recursions.time_first(outputs), state

@@ -79,10 +79,8 @@ def _best_path(chain, steps):
 @as_graph_or_compiled
 def _tagging(chain, steps):
     tags = recursions.viterbi(chain)
-    centered, both = messages.both_ways(chain)
-    log_prob = likelihood.path_log_prob(chain, centered, both.from_right, tags)
-    marginals = steps.unpack(likelihood.marginals(centered, both))
-    tags = steps.unpack(tags)
+    marginals, log_prob = likelihood.marginals_and_log_prob(chain, tags)
+    marginals, tags = steps.unpack(marginals), steps.unpack(tags)
     return Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf import messages, recursions
+from keras_crf import forward_backward, messages, recursions
 from keras_crf.packing import only
 from keras_crf.recursions import Chain
 
@@ -122,23 +122,40 @@ def log_prob(chain, tags):
         tags = tf.identity(tags)
         mine = Chain(*map(tf.identity, scores_and_lengths))
         centered, _ = mine.centered()
-        from_right = messages.from_right(centered)
+        exponentials = centered.exponentials()
+        right = forward_backward.from_right(centered, exponentials)
 
         def gradient(upstream):
-            both = messages.Messages(messages.from_left(centered), from_right)
-            observed = observed_counts(centered, tags, upstream)
-            return None, *observed.less(expected_counts(centered, both, upstream)), None
+            left = recursions.scaled_messages(exponentials)
+            expected = _scaled_counts(centered, exponentials, left, right, upstream)
+            return None, *observed_counts(centered, tags, upstream).less(expected), None
 
-        return tf.stop_gradient(path_log_prob(mine, centered, from_right, tags)), gradient
+        return tf.stop_gradient(path_log_prob(mine, exponentials, right, tags)), gradient
 
     return value(tags, *chain)
 
 
-def path_log_prob(chain, centered, from_right, tags):
-    """log p(tags), [B], given what comes in from the right of the chain when centered.
+def _scaled_counts(chain, exponentials, left, right, weights):
+    """`expected_counts` by forward-backward on exponentials, where it can be trusted."""
+    uses, share, trusted = forward_backward.marginals(exponentials, left, right, weights)
+
+    def by_exponentials():
+        transitions = forward_backward.summed_edges(exponentials, left, share)
+        return Counts(uses, transitions, *_ends(chain, uses))
+
+    def by_logarithms():
+        return expected_counts(*messages.both_ways(chain), weights)
+
+    return tf.cond(trusted, by_exponentials, by_logarithms)
+
+
+def path_log_prob(chain, exponentials, right, tags):
+    """log p(tags), [B], given the exponentials of the chain and what comes in from the right.
 
     In float64 where scores lie so far apart that the sums of one step lose digits in float32.
     """
+    arriving = arriving_scores(exponentials, tags)
+    log_probs, trusted = forward_backward.token_log_prob(exponentials, right, arriving, tags)
 
     def in_float64():
         scores = (tf.cast(tensor, tf.float64) for tensor in chain[:4])
@@ -146,11 +163,19 @@ def path_log_prob(chain, centered, from_right, tags):
         terms = token_log_prob(double, messages.from_right(double), tags)
         return total(terms, chain.potentials.dtype)
 
-    return tf.cond(
-        messages.exponentials_do(within_only(centered, from_right.messages)),
-        lambda: total(token_log_prob(centered, from_right, tags)),
-        in_float64,
-    )
+    return tf.cond(trusted, lambda: total(log_probs), in_float64)
+
+
+def marginals_and_log_prob(chain, tags):
+    """`marginals` [B, T, K] and log p(tags) [B], by one recurrence each way."""
+    centered, _ = chain.centered()
+    exponentials = centered.exponentials()
+    left = recursions.scaled_messages(exponentials)
+    right = forward_backward.from_right(centered, exponentials)
+    once = tf.ones_like(chain.potentials[:, 0, 0])
+    uses, _, trusted = forward_backward.marginals(exponentials, left, right, once)
+    uses = tf.cond(trusted, lambda: uses, lambda: marginals(*messages.both_ways(centered)))
+    return uses, path_log_prob(chain, exponentials, right, tags)
 
 
 def nan_unless(right, dtype):

@@ -100,7 +100,8 @@ def summed_edges(chain, incoming, uses):
             return uses[:, 0], sums + edges(now[0], chain.transitions, *now[1:])
 
         none = chain.at_each_row(tf.zeros_like(chain.transitions))
-        _, sums = recursions.scan(cell, [alpha, messages, uses], none, none.dtype, 1)
+        inputs = [recursions.time_first(values) for values in (alpha, messages, uses)]
+        _, sums = recursions.scan(cell, inputs, none, none.dtype, 1)
         return tf.reduce_sum(sums, axis=0)
 
     return tf.cond(exponentials_do(messages), by_one_product, step_by_step)
@@ -157,6 +158,6 @@ def _scan_back(back, inputs):
         return flow, back(alpha, messages, upstream + flow)
 
     nothing = tf.reduce_sum(tf.zeros_like(inputs[2]), axis=1)
-    reversed_inputs = [tf.reverse(values, [1]) for values in inputs]
+    reversed_inputs = [tf.reverse(recursions.time_first(values), [0]) for values in inputs]
     flow, _ = recursions.scan(cell, reversed_inputs, nothing, nothing.dtype)
-    return tf.reverse(flow, [1])
+    return recursions.time_first(tf.reverse(flow, [0]))

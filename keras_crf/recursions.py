@@ -49,6 +49,10 @@ class Chain(NamedTuple):
         scores = [mine - shift for mine, shift in zip(self[1:4], shifts[1:], strict=True)]
         return Chain(self.potentials - best[..., tf.newaxis], *scores, self.lengths), shifts
 
+    def exponentials(self):
+        """exp of all the scores."""
+        return Chain(*map(tf.exp, self[:4]), self.lengths)
+
     def reverse(self):
         """The same chains, read from the right."""
         return Chain(
@@ -87,18 +91,18 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
     """Drives the RNN cell `cell(inputs_t, state, place) -> (output_t, state)` from left to right.
 
     Args:
-        cell: the function of one step; inputs_t is a list of [B, ...] tensors, and place says
-            which of the steps of a turn this is.
-        inputs: list of tensors [B, T, ...].
-        state: tensor [B, ...] that goes into the first step.
+        cell: the function of one step; inputs_t is a list of the inputs of the step, and place
+            says which of the steps of a turn this is.
+        inputs: list of tensors [T, ...].
+        state: tensor that goes into the first step.
         output_dtype: the dtype of the cell's output.
         steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
             is made up with steps of zeros.
 
     Returns:
-        The outputs [B, T, ...], and the state after the last step.
+        The outputs [T, ...], and the state after the last step.
     """
-    steps = tf.shape(inputs[0])[1]
+    steps = tf.shape(inputs[0])[0]
     turns = tf.maximum((steps + steps_per_turn - 1) // steps_per_turn, 1)
     blocks = [_in_turns(tensor, turns, steps_per_turn) for tensor in inputs]
 
@@ -116,24 +120,22 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
     _, state, outputs = tf.while_loop(
         lambda index, *_: index < turns, turn, (0, state, outputs), maximum_iterations=turns
     )
-    return _from_turns(outputs.stack(), steps), state
+    outputs = outputs.stack()
+    return tf.reshape(outputs, tf.concat([[-1], tf.shape(outputs)[2:]], 0))[:steps], state
 
 
 def _in_turns(tensor, turns, steps_per_turn):
-    """[B, T, ...] -> [turns, steps_per_turn, B, ...]."""
-    rest = list(range(2, tensor.shape.rank))
-    time_major = tf.transpose(tensor, [1, 0, *rest])
-    added = turns * steps_per_turn - tf.shape(tensor)[1]
-    padded = tf.pad(time_major, [[0, added]] + [[0, 0]] * (tensor.shape.rank - 1))
+    """[T, ...] -> [turns, steps_per_turn, ...]."""
+    added = turns * steps_per_turn - tf.shape(tensor)[0]
+    padded = tf.pad(tensor, [[0, added]] + [[0, 0]] * (tensor.shape.rank - 1))
     blocks = tf.reshape(padded, tf.concat([[turns, steps_per_turn], tf.shape(padded)[1:]], 0))
-    blocks.set_shape([None, steps_per_turn, *time_major.shape[1:]])
+    blocks.set_shape([None, steps_per_turn, *tensor.shape[1:]])
     return blocks
 
 
-def _from_turns(blocks, steps):
-    """[turns, steps_per_turn, B, ...] -> [B, T, ...]."""
-    time_major = tf.reshape(blocks, tf.concat([[-1], tf.shape(blocks)[2:]], 0))[:steps]
-    return tf.transpose(time_major, [1, 0, *range(2, blocks.shape.rank - 1)])
+def time_first(values):
+    """[B, T, ...] -> [T, B, ...], or back."""
+    return tf.transpose(values, [1, 0, *range(2, values.shape.rank)])
 
 
 def relative(scores):
@@ -172,9 +174,9 @@ def incoming(chain):
 
     with scale_t = `scales(chain, messages)`, so that numbers stay in range however long the row is.
     """
-    scaled = _scaled_messages(chain)
+    scaled = scaled_messages(chain.exponentials())
     return tf.cond(
-        _nothing_underflowed(chain, scaled),
+        nothing_underflowed(scaled, chain.lengths, lambda: chain),
         lambda: log(scaled),
         lambda: _exact_messages(chain),
     )
@@ -183,21 +185,27 @@ def incoming(chain):
 def scales(chain, messages):
     """What `incoming` takes off after each step, [B, T]: now and then, the largest of alpha."""
     largest = finite(tf.reduce_max(messages + chain.potentials, axis=-1))
-    scaling = tf.equal(tf.range(tf.shape(largest)[1]) % STEPS_PER_SCALING, 0)
-    return tf.where(scaling, largest, tf.zeros_like(largest))
+    return tf.where(scaled_after(tf.shape(largest)[1]), largest, tf.zeros_like(largest))
 
 
-def _scaled_messages(chain):
-    """exp of `incoming`: the recurrence on exponentials, a matrix product a step."""
-    weights, transitions, start = (tf.exp(scores) for scores in chain[:3])
+def scaled_after(steps):
+    """[T] bool: after which of so many steps the recurrence is scaled."""
+    return tf.equal(tf.range(steps) % STEPS_PER_SCALING, 0)
+
+
+def scaled_messages(exponentials):
+    """exp of `incoming`: the recurrence on a chain's exponentials, a matrix product a step."""
 
     def cell(inputs, state, place):
         alpha = state * inputs[0]
         if place % STEPS_PER_SCALING == 0:
             alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
-        return state, tf.matmul(alpha, transitions)
+        return state, tf.matmul(alpha, exponentials.transitions)
 
-    return scan(cell, [weights], chain.at_each_row(start), start.dtype)[0]
+    weights = time_first(exponentials.potentials)
+    start = exponentials.at_each_row(exponentials.start)
+    messages, _ = scan(cell, [weights], start, start.dtype)
+    return time_first(messages)
 
 
 def _exact_messages(chain):
@@ -210,7 +218,8 @@ def _exact_messages(chain):
         return state, logsumexp(alpha[:, :, tf.newaxis] + chain.transitions, axis=1)
 
     start = chain.at_each_row(chain.start)
-    return scan(cell, [chain.potentials], start, start.dtype, STEPS_PER_SCALING)[0]
+    inputs = [time_first(chain.potentials)]
+    return time_first(scan(cell, inputs, start, start.dtype, STEPS_PER_SCALING)[0])
 
 
 def trusted(scaled):
@@ -219,13 +228,20 @@ def trusted(scaled):
     return tf.greater_equal(scaled, limits.tiny / limits.eps**2)
 
 
-def _nothing_underflowed(chain, scaled):
-    """Whether each scaled message is large enough to trust, or 0 because no path leads there."""
-    right = trusted(scaled) | ~chain.within()[..., tf.newaxis]
+def nothing_underflowed(scaled, lengths, chain):
+    """Whether each scaled message is large enough to trust, or 0 because no path leads there.
+
+    `chain()` is asked only if some are not.
+    """
+    behind = ~tf.sequence_mask(lengths, tf.shape(scaled)[1])
+    smallest = tf.reduce_min(scaled, axis=-1)
+
+    def only_where_no_path_leads():
+        right = trusted(scaled) | ~_reachable(chain(), scaled)
+        return tf.reduce_all(right | behind[..., tf.newaxis])
+
     return tf.cond(
-        tf.reduce_all(right),
-        lambda: True,
-        lambda: tf.reduce_all(right | ~_reachable(chain, scaled)),
+        tf.reduce_all(trusted(smallest) | behind), lambda: True, only_where_no_path_leads
     )
 
 
@@ -254,13 +270,14 @@ def viterbi(chain):
         best = state + inputs[0]
         if place % STEPS_PER_SCALING == 0:
             best = relative(best)
-        return best, tf.reduce_max(best[:, tf.newaxis] + arriving, axis=-1)
+        return best, tf.reduce_max(best[:, :, tf.newaxis] + chain.transitions, axis=1)
 
     def backward(inputs, state, _):
         tags = tf.argmax(inputs[0] + state, axis=-1, output_type=tf.int32)
         return tags, tf.gather(arriving, tags)
 
     start, end = chain.at_each_row(chain.start), chain.at_each_row(chain.end)
-    best, _ = scan(forward, [chain.potentials], start, start.dtype)
-    tags, _ = scan(backward, [chain.reverse_time(best)], end, tf.int32)
-    return tf.where(chain.within(), chain.reverse_time(tags), 0)
+    best, _ = scan(forward, [time_first(chain.potentials)], start, start.dtype)
+    from_last = time_first(chain.reverse_time(time_first(best)))
+    tags, _ = scan(backward, [from_last], end, tf.int32)
+    return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)
