@@ -3,6 +3,7 @@
 from keras_crf import (
     backend as backend,  # first: refuses to run without TensorFlow
     crf as crf,
+    tags as tags,
 )
 from keras_crf.carrying import distribution_of as distribution_of
 from keras_crf.distribution import LinearChainCRF as LinearChainCRF
