@@ -1,5 +1,8 @@
 """Converted weights against the arithmetic of the libraries that they come from."""
 
+import pathlib
+import re
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from keras_crf.convert import (
     from_tfa,
 )
 from oracle import all_paths
+from test_readme import printed
 
 BATCH, STEPS, WIDTH, TAGS = 6, 4, 5, 3
 LENGTHS = np.array([4, 1, 2, 3, 4, 2])
@@ -545,3 +549,14 @@ class TestBadMatrices:
         inputs, tags = draw(BATCH, STEPS, 5), random_tags()
         result = chain(weights, inputs[:, :, :TAGS]).log_prob(tags)
         assert differ(result.numpy(), crf.log_likelihood(inputs, tags, everywhere(tags)))
+
+
+GUIDE = (pathlib.Path(__file__).parents[1] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+
+
+def test_each_block_of_the_guide_prints_what_stands_behind_it():
+    blocks = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", GUIDE, re.DOTALL)
+    assert len(blocks) > 4
+    names = {}
+    for code, output in blocks:
+        assert printed(code, names) == output
