@@ -2,6 +2,7 @@
 
 from keras_crf import (
     backend as backend,  # first: refuses to run without TensorFlow
+    convert as convert,
     crf as crf,
     tags as tags,
 )
