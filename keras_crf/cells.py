@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from keras_crf import recursions
+from keras_crf.scores import logsumexp
 
 
 class _TransitionsCell(keras.layers.Layer):
@@ -45,7 +45,7 @@ class CrfForwardRnnCell(_TransitionsCell):
     """
 
     def _step(self, inputs, state):
-        alpha = inputs + recursions.logsumexp(self._arrivals(state), axis=1)
+        alpha = inputs + logsumexp(self._arrivals(state), axis=1)
         return alpha, alpha
 
 

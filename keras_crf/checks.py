@@ -48,6 +48,26 @@ def scores(value, name, like, axes):
     return tensor_of_scores
 
 
+def transitions(value, potentials):
+    """[K, K]; or [B, T, K, K] out of [B, T-1, K, K], with zeros in front: [:, t] leads into t."""
+    value = tensor(value, "transitions")
+    if value.shape.rank != 4:
+        return scores(value, "transitions", potentials, axes=2)
+    batch, steps, number_of_tags = potentials.shape
+    moves = None if steps is None else max(steps - 1, 0)
+    wanted = [batch, moves, number_of_tags, number_of_tags]
+    if not value.shape.is_compatible_with(wanted):
+        raise ValueError(
+            f"transitions must have the shape [K, K] or [B, T-1, K, K] = {wanted}, to go with "
+            f"potentials of the shape {potentials.shape}; got {value.shape}."
+        )
+    batch, steps, number_of_tags = tf.unstack(tf.shape(potentials))
+    moves = tf.maximum(steps - 1, 0)
+    shape = tf.stack([batch, moves, number_of_tags, number_of_tags])
+    value = same_shape(tf.cast(value, potentials.dtype), "transitions", shape, "potentials")
+    return tf.pad(value, [[0, 0], [1, 0], [0, 0], [0, 0]])[:, :steps]
+
+
 def rank(value, name, axes):
     """Refuses a tensor whose rank is not that of `axes`, such as "[batch, time]"."""
     wanted = axes.count(",") + 1

@@ -19,13 +19,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks, recursions
+from keras_crf import checks
 from keras_crf.cells import (
     CrfDecodeBackwardRnnCell,
     CrfDecodeForwardRnnCell,
     CrfForwardRnnCell,
 )
 from keras_crf.distribution import LinearChainCRF
+from keras_crf.scan import scan, time_first
 
 
 def crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params):
@@ -276,6 +277,6 @@ def _run(cell, inputs, state, lengths, less=0):
         return tf.where(inside, output, 0), tf.where(inside, proposed, state)
 
     output_dtype = state.dtype if isinstance(cell, CrfForwardRnnCell) else tf.int32
-    by_time = [recursions.time_first(values) for values in (within[..., tf.newaxis], inputs)]
-    outputs, state = recursions.scan(step, by_time, state, output_dtype)
-    return recursions.time_first(outputs), state
+    by_time = [time_first(values) for values in (within[..., tf.newaxis], inputs)]
+    outputs, state = scan(step, by_time, state, output_dtype)
+    return time_first(outputs), state

@@ -52,9 +52,10 @@ def marginals(exponentials, left, right, weights):
 
 
 def summed_edges(exponentials, left, share):
-    """The expected use of transitions, [K, K], by one matrix product, given the share of
-    `marginals`."""
-    tags = tf.shape(share)[2]
+    """The expected use of transitions, given the share of `marginals`.
+
+    That is [K, K], by one matrix product; or [B, T, K, K] where they vary.
+    """
     alpha = left * exponentials.potentials
     largest = tf.reduce_max(alpha, axis=-1)
     steps = tf.shape(largest)[1]
@@ -62,8 +63,11 @@ def summed_edges(exponentials, left, share):
     # Nothing leaves the last step of a row, which stands before the first one of the next.
     is_last = tf.equal(tf.range(steps), steps - 1)
     kept = tf.math.divide_no_nan(tf.where(is_last, tf.zeros_like(scales), 1), scales)
-    leaving = tf.reshape(alpha * kept[..., tf.newaxis], [-1, tags])
-    share = tf.reshape(share, [-1, tags])
+    leaving = alpha * kept[..., tf.newaxis]
+    if exponentials.varies:
+        behind = tf.roll(leaving, 1, axis=1)[..., tf.newaxis]
+        return exponentials.transitions * behind * share[:, :, tf.newaxis]
+    leaving, share = (tf.reshape(values, [-1, tf.shape(share)[2]]) for values in (leaving, share))
     return exponentials.transitions * tf.matmul(leaving[:-1], share[1:], transpose_a=True)
 
 

@@ -34,7 +34,7 @@ def as_graph_or_compiled(function):
             return plain(chain, packing, *others)
         steps = packing.mask.shape[1] or tf.shape(packing.mask)[1]
         size = bucket(steps)
-        chain = chain._replace(potentials=pad(chain.potentials, size))
+        chain = chain.padded(size)
         results = compiled(chain, packing.padded(size), *(pad(other, size) for other in others))
         return tf.nest.map_structure(
             lambda result: result if result.shape.rank == 1 else result[:, :steps], results

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import forward_backward, messages, recursions
+from keras_crf.chain import Chain
 from keras_crf.packing import only
-from keras_crf.recursions import Chain
+from keras_crf.scores import forbidden, logsumexp, relative
 
 
 class Counts(NamedTuple):
@@ -65,6 +66,10 @@ def arriving_scores(chain, tags):
 
     A row of `transitions`, or `start` where nothing stands before.
     """
+    if chain.varies:
+        arriving = tf.gather(chain.transitions, a_step_later(tags), batch_dims=2)
+        is_first = tf.equal(tf.range(tf.shape(tags)[1]), 0)[:, tf.newaxis]
+        return tf.where(is_first, chain.start, arriving)
     rows = tf.concat([chain.transitions, chain.start[tf.newaxis]], axis=0)
     return tf.gather(rows, a_step_later(tags, first=tf.shape(chain.start)[0]))
 
@@ -90,7 +95,7 @@ def _partition(chain, shifts, from_right):
     That is by centering, by scaling, and what is left at the first step.
     """
     first = chain.start + chain.potentials[:, :1] + from_right.messages[:, :1]
-    ends = tf.cast(recursions.logsumexp(first, axis=-1), tf.float64)
+    ends = tf.cast(logsumexp(first, axis=-1), tf.float64)
     ends += tf.cast(shifts.start, tf.float64) + tf.cast(shifts.end, tf.float64)
     moves = tf.cast(from_right.scales, tf.float64) + tf.cast(shifts.transitions, tf.float64)
     terms = tf.concat([ends, moves[:, 1:]], axis=1) + tf.cast(shifts.potentials, tf.float64)
@@ -199,13 +204,13 @@ def token_log_prob(chain, from_right, tags):
     that score - log_partition, a difference of two large numbers, would lose.
     """
     ahead = chain.potentials + from_right.messages
-    scores = recursions.relative(arriving_scores(chain, tags) + ahead)
+    scores = relative(arriving_scores(chain, tags) + ahead)
     chosen = picked(scores, tags)
     is_other = tf.not_equal(tf.range(tf.shape(scores)[2]), tags[..., tf.newaxis])
     others = tf.reduce_sum(tf.where(is_other, tf.exp(scores), tf.zeros_like(scores)), axis=-1)
     # The largest score is 0: with it chosen, this is -log1p(others), right to the last digit.
     log_probs = chosen - tf.math.log1p(others + tf.math.expm1(chosen))
-    log_probs = tf.where(recursions.forbidden(chosen), chosen, log_probs)
+    log_probs = tf.where(forbidden(chosen), chosen, log_probs)
     return within_only(chain, log_probs)
 
 
@@ -224,7 +229,8 @@ def _log_incoming(chain):
     centered, shifts = chain.centered()
     incoming = messages.from_left(centered)
     taken_off = tf.cast(incoming.scales, tf.float64) + tf.cast(shifts.potentials, tf.float64)
-    taken_off += tf.cast(shifts.transitions, tf.float64)
+    moves = tf.cast(shifts.transitions, tf.float64)
+    taken_off += tf.roll(moves, -1, axis=1) if chain.varies else moves
     taken_off = tf.cumsum(taken_off, axis=1, exclusive=True) + tf.cast(shifts.start, tf.float64)
     return incoming.messages + tf.cast(taken_off, chain.potentials.dtype)[..., tf.newaxis]
 
@@ -232,22 +238,14 @@ def _log_incoming(chain):
 def marginals(chain, both):
     """p(y_t = k given x), [B, T, K]; 0 behind a row's length, and where no path is legal."""
     scores = chain.potentials + both.from_left.messages + both.from_right.messages
-    weights = tf.exp(recursions.relative(scores))
+    weights = tf.exp(relative(scores))
     probabilities = tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=-1, keepdims=True))
     return within_only(chain, probabilities)
 
 
 def edge_marginals(chain, both):
     """p(y_{t-1} = i, y_t = j given x) at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
-    alpha = a_step_later(messages.scaled_alpha(chain, both.from_left))
-    edges = messages.edges(
-        alpha[:, :, :, tf.newaxis],
-        chain.transitions,
-        both.from_left.messages[:, :, tf.newaxis],
-        marginals(chain, both)[:, :, tf.newaxis],
-    )
-    is_first = tf.equal(tf.range(tf.shape(edges)[1]), 0)
-    return tf.where(is_first[:, tf.newaxis, tf.newaxis], tf.zeros_like(edges), edges)
+    return messages.each_edge(chain, both.from_left, marginals(chain, both))
 
 
 def expected_counts(chain, both, weights):
@@ -263,8 +261,12 @@ def observed_counts(chain, tags, weights):
     step_weights = tf.zeros_like(chain.potentials[..., 0]) + weights[:, tf.newaxis]
     step_weights = within_only(chain, step_weights)
     uses = tf.one_hot(tags, number_of_tags, dtype=weights.dtype) * step_weights[..., tf.newaxis]
-    pairs = tf.stack([tags[:, :-1], tags[:, 1:]], axis=-1)
-    transitions = tf.scatter_nd(pairs, step_weights[:, 1:], [number_of_tags, number_of_tags])
+    if chain.varies:
+        before = tf.one_hot(a_step_later(tags, -1), number_of_tags, dtype=weights.dtype)
+        transitions = before[..., tf.newaxis] * uses[:, :, tf.newaxis]
+    else:
+        pairs = tf.stack([tags[:, :-1], tags[:, 1:]], axis=-1)
+        transitions = tf.scatter_nd(pairs, step_weights[:, 1:], [number_of_tags, number_of_tags])
     return Counts(uses, transitions, *_ends(chain, uses))
 
 

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import recursions
+from keras_crf.chain import Chain, product
 from keras_crf.packing import only
-from keras_crf.recursions import Chain
+from keras_crf.scan import scan, time_first
+from keras_crf.scores import finite, forbidden
 
 
 class Incoming(NamedTuple):
@@ -75,15 +77,28 @@ def scaled_alpha(chain, incoming):
 
 def edges(alpha, transitions, messages, uses):
     """p(i | j) uses[j], over i and j: alpha [..., K, 1], messages and uses [..., 1, K]."""
-    behind = tf.exp(alpha + transitions - recursions.finite(messages))
+    behind = tf.exp(alpha + transitions - finite(messages))
     return tf.math.multiply_no_nan(behind, uses)
 
 
-def summed_edges(chain, incoming, uses):
-    """sum over rows and steps t of p_{t-1}(i | j) uses_t[j]: [K, K], without any [B, T, K, K].
+def each_edge(chain, incoming, uses):
+    """p_{t-1}(i | j) uses_t[j] at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
+    alpha = tf.pad(scaled_alpha(chain, incoming), [[0, 0], [1, 0], [0, 0]])[:, :-1]
+    messages = only(incoming.messages, chain.within())[:, :, tf.newaxis]
+    uses = uses[:, :, tf.newaxis]
+    into = edges(alpha[..., tf.newaxis], chain.transitions, messages, uses)
+    is_first = tf.equal(tf.range(tf.shape(into)[1]), 0)
+    return tf.where(is_first[:, tf.newaxis, tf.newaxis], tf.zeros_like(into), into)
 
-    By one matrix product where exponentials can be trusted, else step by step.
+
+def summed_edges(chain, incoming, uses):
+    """p_{t-1}(i | j) uses_t[j], summed over all steps that share their transitions.
+
+    That is [K, K], by one matrix product where exponentials can be trusted, else step by step, and
+    without any [B, T, K, K]; where transitions vary it is `each_edge`.
     """
+    if chain.varies:
+        return each_edge(chain, incoming, uses)
     alpha = scaled_alpha(chain, incoming)[:, :-1]
     messages, uses = _where_used(incoming.messages[:, 1:], uses[:, 1:]), uses[:, 1:]
 
@@ -100,8 +115,8 @@ def summed_edges(chain, incoming, uses):
             return uses[:, 0], sums + edges(now[0], chain.transitions, *now[1:])
 
         none = chain.at_each_row(tf.zeros_like(chain.transitions))
-        inputs = [recursions.time_first(values) for values in (alpha, messages, uses)]
-        _, sums = recursions.scan(cell, inputs, none, none.dtype, 1)
+        inputs = [time_first(values) for values in (alpha, messages, uses)]
+        _, sums = scan(cell, inputs, none, none.dtype, 1)
         return tf.reduce_sum(sums, axis=0)
 
     return tf.cond(exponentials_do(messages), by_one_product, step_by_step)
@@ -115,7 +130,7 @@ def _where_used(messages, uses):
 def exponentials_do(messages):
     """Whether exponentials of these messages keep all that matters, [] bool."""
     trusted = recursions.trusted(tf.exp(messages))
-    return tf.reduce_all(trusted | recursions.forbidden(messages))
+    return tf.reduce_all(trusted | forbidden(messages))
 
 
 def _backpropagated(chain, incoming, upstream):
@@ -133,31 +148,33 @@ def _flow(chain, incoming, upstream):
     messages = only(incoming.messages, chain.within())
 
     def by_products():
-        transposed = tf.exp(tf.transpose(chain.transitions))
+        transposed = tf.exp(tf.linalg.matrix_transpose(chain.transitions))
 
-        def back(alpha, messages, gradient):
-            return alpha * tf.matmul(tf.math.divide_no_nan(gradient, messages), transposed)
+        def back(alpha, messages, gradient, transposed):
+            return alpha * product(tf.math.divide_no_nan(gradient, messages), transposed)
 
-        return _scan_back(back, [tf.exp(alpha), tf.exp(messages), upstream])
+        return _scan_back(back, [tf.exp(alpha), tf.exp(messages), upstream], transposed)
 
     def by_edges():
-        def back(alpha, messages, gradient):
+        def back(alpha, messages, gradient, transitions):
             now = alpha[:, :, tf.newaxis], messages[:, tf.newaxis], gradient[:, tf.newaxis]
-            return tf.reduce_sum(edges(now[0], chain.transitions, *now[1:]), axis=2)
+            return tf.reduce_sum(edges(now[0], transitions, *now[1:]), axis=2)
 
-        return _scan_back(back, [alpha, messages, upstream])
+        return _scan_back(back, [alpha, messages, upstream], chain.transitions)
 
     return tf.cond(exponentials_do(messages), by_products, by_edges)
 
 
-def _scan_back(back, inputs):
-    """The flow that `back(alpha of the step before, messages, gradient)` gives, last step first."""
+def _scan_back(back, inputs, transitions):
+    """The flow that `back(alpha of the step before, messages, gradient, transitions)` gives, last
+    step first."""
 
     def cell(inputs_now, flow, _):
-        alpha, messages, upstream = inputs_now
-        return flow, back(alpha, messages, upstream + flow)
+        alpha, messages, upstream, *into = inputs_now
+        return flow, back(alpha, messages, upstream + flow, *(into or [transitions]))
 
     nothing = tf.reduce_sum(tf.zeros_like(inputs[2]), axis=1)
-    reversed_inputs = [tf.reverse(recursions.time_first(values), [0]) for values in inputs]
-    flow, _ = recursions.scan(cell, reversed_inputs, nothing, nothing.dtype)
-    return recursions.time_first(tf.reverse(flow, [0]))
+    inputs = inputs + [transitions] * (transitions.shape.rank == 4)
+    reversed_inputs = [tf.reverse(time_first(values), [0]) for values in inputs]
+    flow, _ = scan(cell, reversed_inputs, nothing, nothing.dtype)
+    return time_first(tf.reverse(flow, [0]))

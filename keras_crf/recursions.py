@@ -19,152 +19,15 @@ Rabiner, "A Tutorial on Hidden Markov Models", 1989 (scaling: section V.A); Laff
 Pereira, "Conditional Random Fields", 2001.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow as tf
 
-# A turn of tf.while_loop costs more than a step of a small chain, so each turn takes several, and
-# numbers are scaled every few steps only.
-STEPS_PER_TURN = 8
+from keras_crf.chain import product, row
+from keras_crf.scan import scan, time_first
+from keras_crf.scores import finite, forbidden, log, logsumexp, relative
+
+# Numbers are scaled every few steps only. (STEPS_PER_TURN is a multiple of it.)
 STEPS_PER_SCALING = 4
-
-
-class Chain(NamedTuple):
-    """The scores of a batch of chains, in one float dtype."""
-
-    potentials: tf.Tensor  # [B, T, K], zeros behind a row's length
-    transitions: tf.Tensor  # [K, K], [i, j] from i to j
-    start: tf.Tensor  # [K]
-    end: tf.Tensor  # [K]
-    lengths: tf.Tensor  # [B] int32
-
-    def centered(self):
-        """(the same chains with scores of at most 0, the `Shifts` that this took off).
-
-        Scores far from 0 would cost digits wherever they are added.
-        """
-        best = finite(tf.reduce_max(self.potentials, axis=-1))
-        shifts = Shifts(best, *(finite(tf.reduce_max(scores)) for scores in self[1:4]))
-        scores = [mine - shift for mine, shift in zip(self[1:4], shifts[1:], strict=True)]
-        return Chain(self.potentials - best[..., tf.newaxis], *scores, self.lengths), shifts
-
-    def exponentials(self):
-        """exp of all the scores."""
-        return Chain(*map(tf.exp, self[:4]), self.lengths)
-
-    def reverse(self):
-        """The same chains, read from the right."""
-        return Chain(
-            potentials=self.reverse_time(self.potentials),
-            transitions=tf.transpose(self.transitions),
-            start=self.end,
-            end=self.start,
-            lengths=self.lengths,
-        )
-
-    def reverse_time(self, values):
-        """Values [B, T, ...] with the steps of each row, up to its length, in reverse."""
-        steps = tf.range(tf.shape(values)[1])
-        mirrored = self.lengths[:, tf.newaxis] - 1 - steps
-        return tf.gather(values, tf.where(mirrored >= 0, mirrored, steps), batch_dims=1)
-
-    def within(self):
-        """[B, T] bool: which steps lie within their row's length."""
-        return tf.sequence_mask(self.lengths, tf.shape(self.potentials)[1])
-
-    def at_each_row(self, scores):
-        """Scores [...], repeated for the rows of the batch: [B, ...]."""
-        return tf.repeat(scores[tf.newaxis], tf.shape(self.lengths)[0], axis=0)
-
-
-class Shifts(NamedTuple):
-    """The largest of each of the scores of a batch of chains."""
-
-    potentials: tf.Tensor  # [B, T]
-    transitions: tf.Tensor  # []
-    start: tf.Tensor  # []
-    end: tf.Tensor  # []
-
-
-def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
-    """Drives the RNN cell `cell(inputs_t, state, place) -> (output_t, state)` from left to right.
-
-    Args:
-        cell: the function of one step; inputs_t is a list of the inputs of the step, and place
-            says which of the steps of a turn this is.
-        inputs: list of tensors [T, ...].
-        state: tensor that goes into the first step.
-        output_dtype: the dtype of the cell's output.
-        steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
-            is made up with steps of zeros.
-
-    Returns:
-        The outputs [T, ...], and the state after the last step.
-    """
-    steps = tf.shape(inputs[0])[0]
-    turns = tf.maximum((steps + steps_per_turn - 1) // steps_per_turn, 1)
-    blocks = [_in_turns(tensor, turns, steps_per_turn) for tensor in inputs]
-
-    def turn(index, state, outputs):
-        steps_now = zip(
-            *(tf.unstack(block[index], steps_per_turn) for block in blocks), strict=True
-        )
-        outputs_now = []
-        for place, inputs_now in enumerate(steps_now):
-            output, state = cell(inputs_now, state, place)
-            outputs_now.append(output)
-        return index + 1, state, outputs.write(index, tf.stack(outputs_now))
-
-    outputs = tf.TensorArray(output_dtype, size=turns)
-    _, state, outputs = tf.while_loop(
-        lambda index, *_: index < turns, turn, (0, state, outputs), maximum_iterations=turns
-    )
-    outputs = outputs.stack()
-    return tf.reshape(outputs, tf.concat([[-1], tf.shape(outputs)[2:]], 0))[:steps], state
-
-
-def _in_turns(tensor, turns, steps_per_turn):
-    """[T, ...] -> [turns, steps_per_turn, ...]."""
-    added = turns * steps_per_turn - tf.shape(tensor)[0]
-    padded = tf.pad(tensor, [[0, added]] + [[0, 0]] * (tensor.shape.rank - 1))
-    blocks = tf.reshape(padded, tf.concat([[turns, steps_per_turn], tf.shape(padded)[1:]], 0))
-    blocks.set_shape([None, steps_per_turn, *tensor.shape[1:]])
-    return blocks
-
-
-def time_first(values):
-    """[B, T, ...] -> [T, B, ...], or back."""
-    return tf.transpose(values, [1, 0, *range(2, values.shape.rank)])
-
-
-def relative(scores):
-    """Scores less the largest of the last axis, if there is one: their exp never overflows."""
-    return scores - finite(tf.reduce_max(scores, axis=-1, keepdims=True))
-
-
-def finite(scores):
-    """Zero in place of -inf, so that -inf less it is -inf and not NaN."""
-    return tf.where(forbidden(scores), tf.zeros_like(scores), scores)
-
-
-def forbidden(scores):
-    """Where scores are -inf. (A constant -inf would set off tf.debugging.enable_check_numerics.)"""
-    return tf.less(scores, scores.dtype.min)
-
-
-def log(sums):
-    """The logarithm, with a gradient of 0 (not NaN) where it is -inf."""
-    positive = tf.not_equal(sums, 0)
-    of_positive = tf.math.log(tf.where(positive, sums, tf.ones_like(sums)))
-    return tf.where(positive, of_positive, tf.stop_gradient(tf.math.log(sums)))
-
-
-def logsumexp(scores, axis):
-    """log sum exp, -inf where all scores are, and with a gradient that is never NaN for that."""
-    largest = finite(tf.reduce_max(scores, axis=axis, keepdims=True))
-    sums = tf.reduce_sum(tf.exp(scores - largest), axis=axis)
-    return log(sums) + tf.squeeze(largest, axis)
 
 
 def incoming(chain):
@@ -200,11 +63,10 @@ def scaled_messages(exponentials):
         alpha = state * inputs[0]
         if place % STEPS_PER_SCALING == 0:
             alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
-        return state, tf.matmul(alpha, exponentials.transitions)
+        return state, product(alpha, exponentials.leaving(inputs))
 
-    weights = time_first(exponentials.potentials)
     start = exponentials.at_each_row(exponentials.start)
-    messages, _ = scan(cell, [weights], start, start.dtype)
+    messages, _ = scan(cell, exponentials.by_step(), start, start.dtype)
     return time_first(messages)
 
 
@@ -215,11 +77,10 @@ def _exact_messages(chain):
         alpha = state + inputs[0]
         if place % STEPS_PER_SCALING == 0:
             alpha = relative(alpha)
-        return state, logsumexp(alpha[:, :, tf.newaxis] + chain.transitions, axis=1)
+        return state, logsumexp(alpha[:, :, tf.newaxis] + chain.leaving(inputs), axis=1)
 
     start = chain.at_each_row(chain.start)
-    inputs = [time_first(chain.potentials)]
-    return time_first(scan(cell, inputs, start, start.dtype, STEPS_PER_SCALING)[0])
+    return time_first(scan(cell, chain.by_step(), start, start.dtype, STEPS_PER_SCALING)[0])
 
 
 def trusted(scaled):
@@ -248,8 +109,8 @@ def nothing_underflowed(scaled, lengths, chain):
 def _reachable(chain, scaled):
     """[B, T, K] bool: whether a path that nothing forbids comes in at the step and tag."""
     leaving = tf.greater(scaled, 0) & ~forbidden(chain.potentials)
-    allowed = tf.cast(~forbidden(chain.transitions), scaled.dtype)
-    entered = tf.greater(tf.matmul(tf.cast(leaving, scaled.dtype), allowed), 0)
+    allowed = tf.cast(~forbidden(chain.out_of_steps()), scaled.dtype)
+    entered = tf.greater(product(tf.cast(leaving, scaled.dtype), allowed), 0)
     at_first = chain.at_each_row(~forbidden(chain.start)[tf.newaxis])
     return tf.concat([at_first, entered], axis=1)[:, :-1]
 
@@ -264,20 +125,21 @@ def viterbi(chain):
     kept: the way back finds each predecessor again.
     """
     chain, _ = chain.centered()
-    arriving = tf.transpose(chain.transitions)  # [j, i]
+    arriving = tf.linalg.matrix_transpose(chain.transitions)  # [j, i]
 
     def forward(inputs, state, place):
         best = state + inputs[0]
         if place % STEPS_PER_SCALING == 0:
             best = relative(best)
-        return best, tf.reduce_max(best[:, :, tf.newaxis] + chain.transitions, axis=1)
+        return best, tf.reduce_max(best[:, :, tf.newaxis] + chain.leaving(inputs), axis=1)
 
     def backward(inputs, state, _):
         tags = tf.argmax(inputs[0] + state, axis=-1, output_type=tf.int32)
-        return tags, tf.gather(arriving, tags)
+        return tags, row(inputs[1] if chain.varies else arriving, tags)
 
     start, end = chain.at_each_row(chain.start), chain.at_each_row(chain.end)
-    best, _ = scan(forward, [time_first(chain.potentials)], start, start.dtype)
-    from_last = time_first(chain.reverse_time(time_first(best)))
-    tags, _ = scan(backward, [from_last], end, tf.int32)
+    best, _ = scan(forward, chain.by_step(), start, start.dtype)
+    inputs = [time_first(best), arriving] if chain.varies else [time_first(best)]
+    from_last = [time_first(chain.reverse_time(values)) for values in inputs]
+    tags, _ = scan(backward, from_last, end, tf.int32)
     return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)

@@ -1,0 +1,154 @@
+"""How probable: scores, probabilities, marginals, and the messages they are made of."""
+
+import tensorflow as tf
+
+from keras_crf import checks, likelihood, messages
+from keras_crf.asking import Asking
+from keras_crf.graphs import as_graph_or_compiled
+
+
+@as_graph_or_compiled
+def _score(chain, steps, tags):
+    return likelihood.score(chain, steps.pack(tags))
+
+
+@as_graph_or_compiled
+def _contributions(chain, steps, tags):
+    return [steps.unpack(part) for part in likelihood.contributions(chain, steps.pack(tags))]
+
+
+@as_graph_or_compiled
+def _log_partition(chain, steps):
+    return likelihood.log_partition(chain)
+
+
+@as_graph_or_compiled
+def _log_prob(chain, steps, tags):
+    return likelihood.log_prob(chain, steps.pack(tags))
+
+
+@as_graph_or_compiled
+def _marginals(chain, steps):
+    return steps.unpack(likelihood.marginals(*messages.both_ways(chain)))
+
+
+@as_graph_or_compiled
+def _edge_marginals(chain, steps):
+    return steps.unpack(likelihood.edge_marginals(*messages.both_ways(chain)))
+
+
+@as_graph_or_compiled
+def _log_alpha(chain, steps):
+    return steps.unpack(likelihood.log_alpha(chain))
+
+
+@as_graph_or_compiled
+def _log_beta(chain, steps):
+    return steps.unpack(likelihood.log_beta(chain))
+
+
+class Probability(Asking):
+    """The methods of `LinearChainCRF` that say how probable something is."""
+
+    def score(self, tags):
+        """The unnormalised score of each row's path (formula above), [B].
+
+        Args:
+            tags: integer [B, T]; what stands on dropped steps is not read.
+
+        Raises:
+            ValueError: a tag that is not in 0..K-1 on a kept step (in a graph
+                InvalidArgumentError; under XLA the row gives NaN), tags of another shape.
+
+        >>> float(LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).score([[1]])[0])
+        2.0
+        """
+        return self._run_checked(_score, tags)
+
+    def contributions(self, tags):
+        """What each step gives to the score: two [B, T], 0 on dropped steps.
+
+        The first is the step's potential; the second its incoming transition, with `start` at the
+        first kept step and `end` at the last. Their sum over both and over time is `score`.
+
+        >>> crf = LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]], end=[0.0, 0.5])
+        >>> [part.numpy().item() for part in crf.contributions([[1]])]
+        [2.0, 0.5]
+        """
+        tags, right = checks.tags(tags, self._chain.potentials, self.mask)
+        parts = self._run(_contributions, tags)
+        wrong = likelihood.nan_unless(right, self._chain.potentials.dtype)[:, tf.newaxis]
+        return tuple(part + wrong for part in parts)
+
+    def log_partition(self):
+        """log of the sum over all paths y of exp(score(y)), [B], in nats; -inf if none is legal.
+
+        Its gradient is the marginals and the expected transition counts, in closed form.
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> print(f"{crf.log_partition()[0]:.4f}")
+        0.6931
+        """
+        return self._run(_log_partition)
+
+    def log_prob(self, tags):
+        """log p(tags), [B], in nats: never above 0; -inf for a path that is forbidden.
+
+        Computed as the sum over steps of log p(y_t given the tags before it, and x), which keeps
+        the digits that the difference of score and log_partition would lose in long rows.
+
+        Args:
+            tags: integer [B, T]; what stands on dropped steps is not read.
+
+        Raises:
+            ValueError: as `score`.
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> print(f"{crf.log_prob([[1]])[0]:.4f}")
+        -0.6931
+        """
+        return self._run_checked(_log_prob, tags)
+
+    def marginals(self):
+        """p(y_t = k), [B, T, K]; 0 on dropped steps, and in a row that has no legal path.
+
+            p(y_t = k) = exp(alpha_t[k] + beta_t[k] - log_partition)        (Rabiner 1989, eq. 27)
+
+        >>> LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).marginals().numpy()
+        array([[[0.5, 0.5]]], dtype=float32)
+        """
+        return self._run(_marginals)
+
+    def edge_marginals(self):
+        """p(y_s = i, y_t = j) at [b, t-1, i, j], with s the kept step before t: [B, T-1, K, K].
+
+        0 where t is dropped or is the first kept step. (Rabiner 1989, eq. 37.)
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0], [0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> crf.edge_marginals().numpy()
+        array([[[[0.25, 0.25],
+                 [0.25, 0.25]]]], dtype=float32)
+        """
+        return self._run(_edge_marginals)[:, 1:]
+
+    def forward_messages(self):
+        """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.
+
+            alpha_1 = start + potentials_1
+            alpha_t = potentials_t + logsumexp_i(alpha_{t-1}[i] + transitions[i, :])
+
+        >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).forward_messages().numpy()
+        array([[[1., 2.]]], dtype=float32)
+        """
+        return self._run(_log_alpha)
+
+    def backward_messages(self):
+        """log beta, [B, T, K]: the scores of all that may stand behind a step; 0 on dropped steps.
+
+            beta_n = end
+            beta_{t-1} = logsumexp_j(transitions[:, j] + potentials_t[j] + beta_t[j])
+
+        >>> LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).backward_messages().numpy()
+        array([[[0., 0.]]], dtype=float32)
+        """
+        return self._run(_log_beta)

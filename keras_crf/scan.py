@@ -1,0 +1,57 @@
+"""The one loop: an RNN cell, driven over time by `tf.while_loop`."""
+
+import tensorflow as tf
+
+# A turn of tf.while_loop costs more than a step of a small chain, so each turn takes several.
+STEPS_PER_TURN = 8
+
+
+def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
+    """Drives the RNN cell `cell(inputs_t, state, place) -> (output_t, state)` from left to right.
+
+    Args:
+        cell: the function of one step; inputs_t is a list of the inputs of the step, and place
+            says which of the steps of a turn this is.
+        inputs: list of tensors [T, ...].
+        state: tensor that goes into the first step.
+        output_dtype: the dtype of the cell's output.
+        steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
+            is made up with steps of zeros.
+
+    Returns:
+        The outputs [T, ...], and the state after the last step.
+    """
+    steps = tf.shape(inputs[0])[0]
+    turns = tf.maximum((steps + steps_per_turn - 1) // steps_per_turn, 1)
+    blocks = [_in_turns(tensor, turns, steps_per_turn) for tensor in inputs]
+
+    def turn(index, state, outputs):
+        steps_now = zip(
+            *(tf.unstack(block[index], steps_per_turn) for block in blocks), strict=True
+        )
+        outputs_now = []
+        for place, inputs_now in enumerate(steps_now):
+            output, state = cell(inputs_now, state, place)
+            outputs_now.append(output)
+        return index + 1, state, outputs.write(index, tf.stack(outputs_now))
+
+    outputs = tf.TensorArray(output_dtype, size=turns)
+    _, state, outputs = tf.while_loop(
+        lambda index, *_: index < turns, turn, (0, state, outputs), maximum_iterations=turns
+    )
+    outputs = outputs.stack()
+    return tf.reshape(outputs, tf.concat([[-1], tf.shape(outputs)[2:]], 0))[:steps], state
+
+
+def _in_turns(tensor, turns, steps_per_turn):
+    """[T, ...] -> [turns, steps_per_turn, ...]."""
+    added = turns * steps_per_turn - tf.shape(tensor)[0]
+    padded = tf.pad(tensor, [[0, added]] + [[0, 0]] * (tensor.shape.rank - 1))
+    blocks = tf.reshape(padded, tf.concat([[turns, steps_per_turn], tf.shape(padded)[1:]], 0))
+    blocks.set_shape([None, steps_per_turn, *tensor.shape[1:]])
+    return blocks
+
+
+def time_first(values):
+    """[B, T, ...] -> [T, B, ...], or back."""
+    return tf.transpose(values, [1, 0, *range(2, values.shape.rank)])
