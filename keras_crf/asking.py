@@ -1,5 +1,7 @@
 """What the methods of a distribution share: how a function is run on its chains."""
 
+import tensorflow as tf
+
 from keras_crf import checks, likelihood
 
 
@@ -9,8 +11,19 @@ class Asking:
     def _run(self, function, *others):
         return function(self._chain, self._steps, *others, jit_compile=self._jit_compile)
 
-    def _run_checked(self, function, tags):
-        """`_run` on tags, with NaN in the result for the rows whose tags are no tags."""
+    def _run_on_tags(self, function, tags):
+        """`_run` on tags [B, T], with NaN in the result for the rows whose tags are no tags."""
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
-        result = self._run(function, tags)
-        return result + likelihood.nan_unless(right, result.dtype)
+        return _broken_unless(right, self._run(function, tags))
+
+    def _run_on_labels(self, function, labels, ignore_index):
+        """The same on tags, or on allowed sets [B, T, K]."""
+        potentials = self._chain.potentials
+        labels, right = checks.labels(labels, potentials, self.mask, ignore_index)
+        return _broken_unless(right, self._run(function, labels))
+
+
+def _broken_unless(right, results):
+    """Results [B, ...] with NaN in the rows that are not right, [B]."""
+    right = tf.reshape(right, [-1] + [1] * (results.shape.rank - 1))
+    return results + likelihood.nan_unless(right, results.dtype)

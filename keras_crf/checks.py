@@ -190,6 +190,35 @@ def tags(value, potentials, mask):
     return tf.cast(tf.where(fits, tags, 0), tf.int32), tf.reduce_all(fits, axis=1)
 
 
+def labels(value, potentials, mask, ignore_index=None):
+    """Tags [B, T] int32 or allowed sets [B, T, K] bool, and [B] bool of the rows that are right."""
+    value = tensor(value, "tags")
+    if value.shape.rank == 3:
+        return _allowed_sets(value, potentials, mask)
+    if ignore_index is None:
+        return tags(value, potentials, mask)
+    ignored = tf.equal(value, tf.cast(ignore_index, value.dtype))
+    known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
+    return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
+
+
+def _allowed_sets(value, potentials, mask):
+    if not value.shape.is_compatible_with(potentials.shape):
+        raise ValueError(
+            "tags as allowed sets must have the shape of the potentials, [batch, time, tags] = "
+            f"{potentials.shape}; got {value.shape}."
+        )
+    value = same_shape(value, "tags", tf.shape(potentials), "potentials")
+    if value.dtype == tf.bool:
+        return value, tf.ones(tf.shape(mask)[:1], tf.bool)
+    value = tf.where(mask[..., tf.newaxis], value, tf.zeros_like(value))
+    binary = tf.equal(value, 0) | tf.equal(value, 1)
+    wrong = tf.reduce_sum(tf.where(binary, tf.zeros_like(value), value), axis=2)
+    right = tf.reduce_all(binary, axis=2)
+    values(right, "tags as allowed sets must hold 0 and 1, or False and True; got {value}", wrong)
+    return tf.equal(value, 1), tf.reduce_all(right, axis=1)
+
+
 def tag_names(names, number_of_tags):
     """A list of as many different strings as there are tags, or None."""
     if names is None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf import likelihood, recursions
+from keras_crf import labels, likelihood, recursions
 from keras_crf.asking import Asking
 from keras_crf.graphs import as_graph_or_compiled
 
@@ -35,7 +35,7 @@ def _best_path(chain, steps):
 @as_graph_or_compiled
 def _tagging(chain, steps):
     tags = recursions.viterbi(chain)
-    marginals, log_prob = likelihood.marginals_and_log_prob(chain, tags)
+    marginals, log_prob = labels.marginals_and_log_prob(chain, tags)
     marginals, tags = steps.unpack(marginals), steps.unpack(tags)
     return Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
 

@@ -71,14 +71,14 @@ def summed_edges(exponentials, left, share):
     return exponentials.transitions * tf.matmul(leaving[:-1], share[1:], transpose_a=True)
 
 
-def token_log_prob(exponentials, right, arriving, tags):
-    """log p(y_t | y_{t-1}), [B, T], 0 behind a row's length, and whether to trust it.
+def token_log_prob(exponentials, right, arriving, is_chosen):
+    """log p(y_t is chosen, given that those before it are), [B, T], 0 behind a row's length; and
+    whether to trust it.
 
-    Given exp of what it costs to arrive at each tag, `arriving` [B, T, K]. No digits are lost, be
-    the probability near 0 or near 1: nothing is subtracted.
+    Given exp of what it costs to arrive at each tag from those chosen before, and which are chosen,
+    [B, T, K] both. No digits are lost, be the probability near 0 or near 1: nothing is subtracted.
     """
     scores = arriving * exponentials.potentials * right.messages
-    is_chosen = tf.equal(tf.range(tf.shape(scores)[2]), tags[..., tf.newaxis])
     chosen = tf.reduce_sum(tf.where(is_chosen, scores, tf.zeros_like(scores)), axis=-1)
     others = tf.reduce_sum(tf.where(is_chosen, tf.zeros_like(scores), scores), axis=-1)
     within = exponentials.within()

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf import forward_backward, messages, recursions
+from keras_crf import forward_backward, messages
 from keras_crf.chain import Chain
 from keras_crf.packing import only
-from keras_crf.scores import forbidden, logsumexp, relative
+from keras_crf.scores import logsumexp, relative
 
 
 class Counts(NamedTuple):
@@ -119,70 +119,6 @@ def log_partition(chain):
     return value(*chain)
 
 
-def log_prob(chain, tags):
-    """log p(tags), [B], as the sum of `token_log_prob`, with the closed-form gradient."""
-
-    @tf.custom_gradient
-    def value(tags, *scores_and_lengths):
-        tags = tf.identity(tags)
-        mine = Chain(*map(tf.identity, scores_and_lengths))
-        centered, _ = mine.centered()
-        exponentials = centered.exponentials()
-        right = forward_backward.from_right(centered, exponentials)
-
-        def gradient(upstream):
-            left = recursions.scaled_messages(exponentials)
-            expected = _scaled_counts(centered, exponentials, left, right, upstream)
-            return None, *observed_counts(centered, tags, upstream).less(expected), None
-
-        return tf.stop_gradient(path_log_prob(mine, exponentials, right, tags)), gradient
-
-    return value(tags, *chain)
-
-
-def _scaled_counts(chain, exponentials, left, right, weights):
-    """`expected_counts` by forward-backward on exponentials, where it can be trusted."""
-    uses, share, trusted = forward_backward.marginals(exponentials, left, right, weights)
-
-    def by_exponentials():
-        transitions = forward_backward.summed_edges(exponentials, left, share)
-        return Counts(uses, transitions, *_ends(chain, uses))
-
-    def by_logarithms():
-        return expected_counts(*messages.both_ways(chain), weights)
-
-    return tf.cond(trusted, by_exponentials, by_logarithms)
-
-
-def path_log_prob(chain, exponentials, right, tags):
-    """log p(tags), [B], given the exponentials of the chain and what comes in from the right.
-
-    In float64 where scores lie so far apart that the sums of one step lose digits in float32.
-    """
-    arriving = arriving_scores(exponentials, tags)
-    log_probs, trusted = forward_backward.token_log_prob(exponentials, right, arriving, tags)
-
-    def in_float64():
-        scores = (tf.cast(tensor, tf.float64) for tensor in chain[:4])
-        double, _ = Chain(*scores, chain.lengths).centered()
-        terms = token_log_prob(double, messages.from_right(double), tags)
-        return total(terms, chain.potentials.dtype)
-
-    return tf.cond(trusted, lambda: total(log_probs), in_float64)
-
-
-def marginals_and_log_prob(chain, tags):
-    """`marginals` [B, T, K] and log p(tags) [B], by one recurrence each way."""
-    centered, _ = chain.centered()
-    exponentials = centered.exponentials()
-    left = recursions.scaled_messages(exponentials)
-    right = forward_backward.from_right(centered, exponentials)
-    once = tf.ones_like(chain.potentials[:, 0, 0])
-    uses, _, trusted = forward_backward.marginals(exponentials, left, right, once)
-    uses = tf.cond(trusted, lambda: uses, lambda: marginals(*messages.both_ways(centered)))
-    return uses, path_log_prob(chain, exponentials, right, tags)
-
-
 def nan_unless(right, dtype):
     """0 where `right`, else NaN: to be added to results."""
     return tf.math.log(tf.where(right, tf.ones([], dtype), -tf.ones([], dtype)))
@@ -194,24 +130,6 @@ def not_a_number(chain):
     shared = [tf.reduce_all(scores <= largest) for scores in chain[1:4]]
     right = tf.reduce_all(chain.potentials <= largest, axis=[1, 2]) & tf.reduce_all(shared)
     return nan_unless(right, chain.potentials.dtype)
-
-
-def token_log_prob(chain, from_right, tags):
-    """log p(y_t given the tags before it, and x), [B, T]; 0 behind a row's length.
-
-    Given the tags before it, a step's tag is a softmax: what it costs to arrive at the tag, its
-    potential, and what comes in from the right. A sum of such terms, none above 0, keeps the digits
-    that score - log_partition, a difference of two large numbers, would lose.
-    """
-    ahead = chain.potentials + from_right.messages
-    scores = relative(arriving_scores(chain, tags) + ahead)
-    chosen = picked(scores, tags)
-    is_other = tf.not_equal(tf.range(tf.shape(scores)[2]), tags[..., tf.newaxis])
-    others = tf.reduce_sum(tf.where(is_other, tf.exp(scores), tf.zeros_like(scores)), axis=-1)
-    # The largest score is 0: with it chosen, this is -log1p(others), right to the last digit.
-    log_probs = chosen - tf.math.log1p(others + tf.math.expm1(chosen))
-    log_probs = tf.where(forbidden(chosen), chosen, log_probs)
-    return within_only(chain, log_probs)
 
 
 def log_alpha(chain):
@@ -253,6 +171,20 @@ def expected_counts(chain, both, weights):
     uses = marginals(chain, both) * weights[:, tf.newaxis, tf.newaxis]
     transitions = messages.summed_edges(chain, both.from_left, uses)
     return Counts(uses, transitions, *_ends(chain, uses))
+
+
+def scaled_counts(chain, exponentials, left, right, weights):
+    """`expected_counts` by forward-backward on exponentials, where it can be trusted."""
+    uses, share, trusted = forward_backward.marginals(exponentials, left, right, weights)
+
+    def by_exponentials():
+        transitions = forward_backward.summed_edges(exponentials, left, share)
+        return Counts(uses, transitions, *_ends(chain, uses))
+
+    def by_logarithms():
+        return expected_counts(*messages.both_ways(chain), weights)
+
+    return tf.cond(trusted, by_exponentials, by_logarithms)
 
 
 def observed_counts(chain, tags, weights):

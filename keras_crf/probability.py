@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_crf import checks, likelihood, messages
+from keras_crf import checks, labels, likelihood, messages
 from keras_crf.asking import Asking
 from keras_crf.graphs import as_graph_or_compiled
 
@@ -24,7 +24,12 @@ def _log_partition(chain, steps):
 
 @as_graph_or_compiled
 def _log_prob(chain, steps, tags):
-    return likelihood.log_prob(chain, steps.pack(tags))
+    return labels.log_prob(chain, steps.pack(tags))
+
+
+@as_graph_or_compiled
+def _token_log_prob(chain, steps, tags):
+    return steps.unpack(labels.token_log_prob(chain, steps.pack(tags)))
 
 
 @as_graph_or_compiled
@@ -63,7 +68,7 @@ class Probability(Asking):
         >>> float(LinearChainCRF([[[1.0, 2.0]]], [[0.0, 0.0], [0.0, 0.0]]).score([[1]])[0])
         2.0
         """
-        return self._run_checked(_score, tags)
+        return self._run_on_tags(_score, tags)
 
     def contributions(self, tags):
         """What each step gives to the score: two [B, T], 0 on dropped steps.
@@ -91,23 +96,54 @@ class Probability(Asking):
         """
         return self._run(_log_partition)
 
-    def log_prob(self, tags):
+    def log_prob(self, tags, ignore_index=None):
         """log p(tags), [B], in nats: never above 0; -inf for a path that is forbidden.
 
         Computed as the sum over steps of log p(y_t given the tags before it, and x), which keeps
         the digits that the difference of score and log_partition would lose in long rows.
 
+        Of partly known labels it is the log-probability that each tag lies in its allowed set:
+
+            log p(sets) = log of the sum of p(y) over all paths y with y_t in set_t at each step t
+
+        which is 0, without a gradient, for a row of which nothing is known, and -inf where a set
+        is empty. (Tsuboi et al., "Training Conditional Random Fields Using Incomplete
+        Annotations", 2008.)
+
         Args:
-            tags: integer [B, T]; what stands on dropped steps is not read.
+            tags: integer [B, T]; or allowed sets, bool or 0 and 1, [B, T, K]: one-hot labels are
+                sets of one tag. What stands on dropped steps is not read.
+            ignore_index: a label; steps of [B, T] tags that carry it may have any tag.
 
         Raises:
-            ValueError: as `score`.
+            ValueError: as `score`; sets that hold other numbers than 0 and 1.
 
-        >>> crf = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
-        >>> print(f"{crf.log_prob([[1]])[0]:.4f}")
+        >>> crf = LinearChainCRF([[[0.0, 0.0], [0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> print(f"{crf.log_prob([[1, 0]])[0]:.4f}")
+        -1.3863
+        >>> print(f"{crf.log_prob([[1, -1]], ignore_index=-1)[0]:.4f}")
         -0.6931
         """
-        return self._run_checked(_log_prob, tags)
+        return self._run_on_labels(_log_prob, tags, ignore_index)
+
+    def token_log_prob(self, tags, ignore_index=None):
+        """log p(y_t given the tags before it, and x), [B, T], in nats; 0 on dropped steps.
+
+        The terms of `log_prob`, none above 0: their sum over a row is log p(tags). Of allowed sets
+        a term is log p(y_t in set_t, given that the tags before it lie in theirs). Differentiable,
+        also where terms are weighted. Terms are computed in the dtype of the potentials.
+
+        Args:
+            tags, ignore_index: as for `log_prob`.
+
+        Raises:
+            ValueError: as `log_prob`.
+
+        >>> crf = LinearChainCRF([[[0.0, 0.0], [0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]])
+        >>> crf.token_log_prob([[1, 0]]).numpy()
+        array([[-0.6931472, -0.6931472]], dtype=float32)
+        """
+        return self._run_on_labels(_token_log_prob, tags, ignore_index)
 
     def marginals(self):
         """p(y_t = k), [B, T, K]; 0 on dropped steps, and in a row that has no legal path.
