@@ -10,4 +10,4 @@ from keras_crf.carrying import distribution_of as distribution_of
 from keras_crf.distribution import LinearChainCRF as LinearChainCRF
 from keras_crf.export import export_tagger as export_tagger
 from keras_crf.layer import CRFLayer as CRFLayer
-from keras_crf.loss import CRFLoss as CRFLoss
+from keras_crf.loss import CRFLoss as CRFLoss, crf_loss as crf_loss

@@ -219,6 +219,14 @@ def _allowed_sets(value, potentials, mask):
     return tf.equal(value, 1), tf.reduce_all(right, axis=1)
 
 
+def number_of_tag_weights(weights, potentials):
+    """Refuses weights that are not one a tag."""
+    if not weights.shape.is_compatible_with(potentials.shape[2:]):
+        raise ValueError(
+            f"tag_weights must be {potentials.shape[2]} numbers, one a tag; got {weights.shape[0]}."
+        )
+
+
 def tag_names(names, number_of_tags):
     """A list of as many different strings as there are tags, or None."""
     if names is None:

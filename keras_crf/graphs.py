@@ -9,11 +9,28 @@ from keras_crf.packing import pad
 
 def as_graph(function):
     """Makes a function of tensors one that, called eagerly, runs as a cached graph."""
-    cached = tf.function(function, autograph=False, reduce_retracing=True)
+    cached = _by_rank(function)
 
     @functools.wraps(function)
     def call(*arguments):
         return cached(*arguments) if tf.executing_eagerly() else function(*arguments)
+
+    return call
+
+
+def _by_rank(function, **options):
+    """`function` as a tf.function for each set of ranks it is called with.
+
+    One alone would, rather than trace again, forget the ranks that it has seen to differ.
+    """
+
+    @functools.cache
+    def of_ranks(ranks):
+        return tf.function(function, autograph=False, reduce_retracing=True, **options)
+
+    def call(*arguments):
+        tensors = (value for value in tf.nest.flatten(arguments) if tf.is_tensor(value))
+        return of_ranks(tuple(tensor.shape.rank for tensor in tensors))(*arguments)
 
     return call
 
@@ -26,7 +43,7 @@ def as_graph_or_compiled(function):
     taken off the results again.
     """
     plain = as_graph(function)
-    compiled = tf.function(function, autograph=False, reduce_retracing=True, jit_compile=True)
+    compiled = _by_rank(function, jit_compile=True)
 
     @functools.wraps(function)
     def call(chain, packing, *others, jit_compile=False):

@@ -1,4 +1,4 @@
-"""CRFLoss: the negative log-likelihood, for plain `model.compile` and `model.fit`."""
+"""CRFLoss and crf_loss: the negative log-likelihood, for plain `model.compile` and `model.fit`."""
 
 import keras
 import tensorflow as tf
@@ -19,7 +19,16 @@ class CRFLoss(keras.losses.Loss):
     the mask that the layer used: what y_true holds on dropped steps is not read. A row without
     kept steps has loss 0, and no gradient.
 
+    Of partly known labels it is the negative log-probability that each tag lies in its allowed set,
+    which is 0, without a gradient, for a row of which nothing is known. Where steps have weights,
+    by `sample_weight` [B, T] or `tag_weights`, the loss of a row is
+
+        sum_t weight_t * -log p(y_t given the tags before it, and x)
+
     Args:
+        ignore_index: a label; steps that carry it may have any tag.
+        tag_weights: K numbers, a weight for the steps of each true tag, for rare tags to count for
+            more. Of an allowed set of several tags it is their mean.
         reduction: over the rows of a batch:
             "sum_over_batch_size": the mean over rows, those without kept steps counted;
             "sum": their sum;
@@ -28,9 +37,10 @@ class CRFLoss(keras.losses.Loss):
         name: the name of the loss.
 
     Call it with:
-        y_true: tag ids [B, T] or [B, T, 1], in any dtype that holds whole numbers.
+        y_true: tag ids [B, T] or [B, T, 1], in any dtype that holds whole numbers; or allowed sets
+            [B, T, K] of 0 and 1, such as one-hot labels.
         y_pred: the output of a `CRFLayer`.
-        sample_weight: [B] or [B, 1], a weight for each row.
+        sample_weight: [B] or [B, 1], a weight for each row; or [B, T], one for each step.
 
     Raises:
         ValueError: an output that carries no distribution; y_true of another shape; a label that is
@@ -44,8 +54,17 @@ class CRFLoss(keras.losses.Loss):
     2.0794
     """
 
-    def __init__(self, reduction="sum_over_batch_size", name="crf_loss", **kwargs):
+    def __init__(
+        self,
+        ignore_index=None,
+        tag_weights=None,
+        reduction="sum_over_batch_size",
+        name="crf_loss",
+        **kwargs,
+    ):
         super().__init__(name=name, **kwargs)
+        self.ignore_index = None if ignore_index is None else int(ignore_index)
+        self.tag_weights = None if tag_weights is None else [float(x) for x in tag_weights]
         reduction = "none" if reduction is None else reduction
         if reduction not in REDUCTIONS:
             raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}.")
@@ -56,14 +75,38 @@ class CRFLoss(keras.losses.Loss):
         with tf.name_scope(self.name):
             if is_stand_in(y_pred):
                 return self._of_stand_in(y_pred)
-            weights = 1.0 if sample_weight is None else _row_weights(sample_weight, y_pred)
-            losses = self.call(y_true, y_pred)
-            return self._reduced(losses * tf.cast(weights, losses.dtype), y_pred)
+            rows, steps = _weights(sample_weight, y_pred)
+            losses = self._losses(y_true, y_pred, steps)
+            return self._reduced(losses * tf.cast(rows, losses.dtype), y_pred)
 
     def call(self, y_true, y_pred):
         """The loss of each row, [B]."""
+        return self._losses(y_true, y_pred, None)
+
+    def _losses(self, y_true, y_pred, step_weights):
+        """The loss of each row, [B], its steps weighted by `step_weights` [B, T] or None."""
         distribution = distribution_of(y_pred)
-        return -distribution.log_prob(_labels(y_true, distribution))
+        labels = _labels(y_true, distribution)
+        if self.tag_weights is not None:
+            of_tags = self._weights_of_tags(labels, distribution)
+            step_weights = of_tags if step_weights is None else of_tags * step_weights
+        if step_weights is None:
+            return -distribution.log_prob(labels, self.ignore_index)
+        terms = distribution.token_log_prob(labels, self.ignore_index)
+        weights = tf.where(distribution.mask, tf.cast(step_weights, terms.dtype), 0)
+        return -tf.reduce_sum(weights * terms, axis=1)
+
+    def _weights_of_tags(self, labels, distribution):
+        """The weight of each step's true tag, [B, T]."""
+        weights = tf.constant(self.tag_weights, distribution.potentials.dtype)
+        checks.number_of_tag_weights(weights, distribution.potentials)
+        if labels.shape.rank == 2:
+            # What is no tag is refused, or ignored, by log_prob.
+            return tf.gather(weights, tf.clip_by_value(labels, 0, len(self.tag_weights) - 1))
+        allowed = tf.cast(tf.cast(labels, tf.bool), weights.dtype)
+        return tf.math.divide_no_nan(
+            tf.linalg.matvec(allowed, weights), tf.reduce_sum(allowed, axis=2)
+        )
 
     def _reduced(self, losses, y_pred):
         if self.reduction == "none":
@@ -83,39 +126,82 @@ class CRFLoss(keras.losses.Loss):
         return tf.zeros(tf.shape(y_pred)[:1] if self.reduction == "none" else [])
 
     def get_config(self):
-        return {"name": self.name, "reduction": self.reduction}
+        return {
+            "name": self.name,
+            "ignore_index": self.ignore_index,
+            "tag_weights": self.tag_weights,
+            "reduction": self.reduction,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_crf")
+def crf_loss(y_true, y_pred):
+    """The negative log-likelihood of each tag given those before it, in nats: [B, T].
+
+        loss_t = -log p(y_t given the tags before it, and x)        sum_t loss_t = -log p(y_true)
+
+    For `compile(loss=crf_loss)`, where Keras itself applies masks, `sample_weight` [B, T] and the
+    mean: over the steps that the mask of the output keeps. `CRFLoss` has the mean over rows.
+
+    Args:
+        y_true: tag ids [B, T] or [B, T, 1], or allowed sets [B, T, K], as for `CRFLoss`.
+        y_pred: the output of a `CRFLayer`.
+
+    Returns:
+        float [B, T], 0 on dropped steps.
+
+    Raises:
+        ValueError: as `CRFLoss`.
+
+    >>> layer = CRFLayer(2, kernel_initializer="zeros", transitions_initializer="zeros")
+    >>> crf_loss([[0, 1, 1]], layer(tf.zeros([1, 3, 8]))).numpy()
+    array([[0.6931472, 0.6931472, 0.6931472]], dtype=float32)
+    """
+    if is_stand_in(y_pred):
+        return tf.zeros(tf.shape(y_pred)[:2])
+    distribution = distribution_of(y_pred)
+    return -distribution.token_log_prob(_labels(y_true, distribution))
 
 
 def _labels(y_true, distribution):
-    """y_true as whole numbers, [B, T]."""
+    """y_true as whole numbers [B, T], or as the allowed sets [B, T, K] that it is."""
     labels = checks.tensor(y_true, "y_true")
-    if labels.shape.rank == 3 and labels.shape[2] == 1:
-        labels = tf.squeeze(labels, 2)
     if labels.shape.rank == 3:
-        raise ValueError(
-            "y_true must have rank 2, [batch, time], or be [batch, time, 1]; got rank 3, the shape "
-            f"{labels.shape}. Of one-hot labels, pass y_true.argmax(-1)."
-        )
+        if labels.shape[2] != 1:
+            return labels
+        labels = tf.squeeze(labels, 2)
     if labels.shape.rank is not None:  # Keras forgets it after batches of [B, T] and [B, T, 1]
         checks.rank(labels, "y_true", "[batch, time]")
     labels = checks.same_steps(labels, "y_true", distribution.potentials)
     if labels.dtype.is_floating:
         whole = tf.equal(labels, tf.round(labels)) | ~distribution.mask
         checks.values(whole, "y_true must hold whole numbers; got {value}", labels)
-        labels = tf.cast(tf.where(whole & distribution.mask, labels, -1), tf.int64)
+        known = whole & distribution.mask
+        labels = tf.cast(tf.where(known, labels, 0), tf.int64)
+        labels = tf.where(known, labels, tf.int64.min)  # no tag, and no ignore_index
     return labels
 
 
-def _row_weights(sample_weight, y_pred):
-    """sample_weight as one number a row, [B]."""
+def _weights(sample_weight, y_pred):
+    """(weights of rows [B] or 1, weights of steps [B, T] or None)."""
+    if sample_weight is None:
+        return 1.0, None
     weights = checks.tensor(sample_weight, "sample_weight")
+    if weights.shape.rank == 2 and weights.shape[1] != 1:
+        return 1.0, checks.same_steps(weights, "sample_weight", y_pred)
+    return _row_weights(weights, y_pred), None
+
+
+def _row_weights(weights, y_pred):
+    """One number a row, [B]."""
     if weights.shape.rank == 2 and weights.shape[1] == 1:
         weights = tf.squeeze(weights, 1)
     if weights.shape.rank not in (None, 1) or not weights.shape.is_compatible_with(
         y_pred.shape[:1]
     ):
         raise ValueError(
-            "sample_weight must be one number a row, [batch] or [batch, 1]; got the shape "
+            "sample_weight must be one number a row, [batch] or [batch, 1], or one a step, "
+            "[batch, time]; got the shape "
             f"{weights.shape} for outputs of the shape {y_pred.shape}."
         )
     return checks.same_shape(weights, "sample_weight", tf.shape(y_pred)[:1], "outputs")

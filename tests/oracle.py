@@ -188,3 +188,17 @@ class Oracle:
         """The gradient of sum(weights * log_prob(tags))."""
         pairs = zip(self.observed_counts(tags, weights), self.expected_counts(weights), strict=True)
         return tuple(observed - expected for observed, expected in pairs)
+
+    def allowed_log_prob(self, allowed):
+        """log of the probability that each kept step's tag lies in its set, [B]."""
+        log_probs = np.zeros(len(self.mask))
+        for index, (row, kept) in enumerate(zip(self.rows, self.kept, strict=True)):
+            agree = allowed[index, kept][np.arange(len(kept)), row.paths].all(axis=1)
+            if len(kept):
+                log_probs[index] = logsumexp(row.scores[agree]) - row.log_partition
+        return log_probs
+
+    def allowed_counts(self, allowed):
+        """The gradient of the sum of `allowed_log_prob` with respect to potentials, [B, T, K]."""
+        shut = np.where(allowed, self.potentials, -np.inf)
+        return Oracle(shut, *self.shared, self.mask).marginals() - self.marginals()

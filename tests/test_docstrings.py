@@ -18,6 +18,7 @@ PUBLIC_NAMES = PUBLIC_MODULES | {
     "CRFLayer",
     "CRFLoss",
     "LinearChainCRF",
+    "crf_loss",
     "distribution_of",
     "export_tagger",
 }

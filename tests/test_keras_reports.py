@@ -105,7 +105,7 @@ class TestShapes:
             outputs = layer(potentials)
             return (
                 outputs,
-                CRFLoss("none")(tf.zeros_like(outputs), outputs),
+                CRFLoss(reduction="none")(tf.zeros_like(outputs), outputs),
                 CRFLoss()(tf.zeros_like(outputs), outputs),
             )
 
@@ -120,7 +120,7 @@ class TestNumerics:
         layer = toys.layer_with(toys.TRANSITIONS)
         row = toys.POTENTIALS[1:] + 1e4
         assert float(CRFLoss()(toys.LABELS[1:], layer(row))) == pytest.approx(2.016171, abs=5e-3)
-        losses = CRFLoss("none")([[0, 0, 1]], layer(toys.POTENTIALS[1:] * 1e3))
+        losses = CRFLoss(reduction="none")([[0, 0, 1]], layer(toys.POTENTIALS[1:] * 1e3))
         assert np.isfinite(losses[0])
         assert losses[0] >= 0
 

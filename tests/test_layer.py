@@ -95,7 +95,7 @@ class TestDistribution:
 
         @tf.function(input_signature=[tf.TensorSpec([None, None, 2]), tf.TensorSpec([None, None])])
         def loss(potentials, mask):
-            return CRFLoss("none")(toys.LABELS, layer(potentials, mask=mask))
+            return CRFLoss(reduction="none")(toys.LABELS, layer(potentials, mask=mask))
 
         np.testing.assert_allclose(
             loss(toys.POTENTIALS, toys.MASK.astype("float32")), toys.LOSSES, atol=1e-5
@@ -133,7 +133,9 @@ class TestWeights:
 
     def test_without_boundaries_start_and_end_score_nothing(self):
         with_zeros = toys.layer_with(toys.TRANSITIONS, start=[0, 0], end=[0, 0])
-        losses = CRFLoss("none")(toys.LABELS, with_zeros(toys.POTENTIALS, lengths=toys.LENGTHS))
+        losses = CRFLoss(reduction="none")(
+            toys.LABELS, with_zeros(toys.POTENTIALS, lengths=toys.LENGTHS)
+        )
         np.testing.assert_allclose(losses, toys.LOSSES, atol=1e-5)
 
     def test_start_and_end_count_at_the_ends_of_each_row(self):
@@ -396,7 +398,7 @@ class TestMasksOnTheirWayIn:
         with tf.GradientTape() as tape:
             features = embedding(words)
             tape.watch(features)
-            losses = CRFLoss("none")([[-100, 99, 0], [0, 1, 2]], layer(features))
+            losses = CRFLoss(reduction="none")([[-100, 99, 0], [0, 1, 2]], layer(features))
         gradient = tape.gradient(losses, features)
         assert losses[0] == 0
         np.testing.assert_array_equal(gradient[0], np.zeros([3, 4]))
@@ -455,7 +457,9 @@ class TestBadInput:
         outputs = toys.layer_with(toys.TRANSITIONS)(
             kept_rows.to_tensor(), lengths=kept_rows.row_lengths()
         )
-        np.testing.assert_allclose(CRFLoss("none")(toys.LABELS, outputs), toys.LOSSES, atol=1e-5)
+        np.testing.assert_allclose(
+            CRFLoss(reduction="none")(toys.LABELS, outputs), toys.LOSSES, atol=1e-5
+        )
 
     @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (2, 1)])
     def test_the_mask_has_the_batch_and_time_of_the_features(self, shape):

@@ -130,7 +130,7 @@ class TestLossOfFit:
         words, tags = toys.sentences(lengths=(5, 1, 3, 4))
         model = toys.tagger(optimizer=keras.optimizers.Adam(0.5))
         losses = [float(model.train_on_batch(words, tags)) for _ in range(40)]
-        per_row = CRFLoss("none")(tags, model(words))
+        per_row = CRFLoss(reduction="none")(tags, model(words))
         assert losses[-1] < 0.05
         assert min(losses) >= 0
         assert np.min(per_row) >= 0
@@ -319,7 +319,7 @@ class TestPrecision:
     def test_x1_has_its_losses_in_every_dtype_c1(self, dtype, policy, tolerance):
         layer = toys.layer_with(toys.TRANSITIONS, dtype=policy, output_mode="int")
         outputs = layer(tf.cast(toys.POTENTIALS, dtype), lengths=toys.LENGTHS)
-        losses = CRFLoss("none")(toys.LABELS, outputs)
+        losses = CRFLoss(reduction="none")(toys.LABELS, outputs)
         np.testing.assert_allclose(losses, toys.LOSSES, atol=tolerance)
         assert losses.dtype == ("float64" if dtype == "float64" else "float32")
         np.testing.assert_array_equal(outputs, toys.BEST)
@@ -391,12 +391,14 @@ class TestBatchesOfAnySize:
         words = np.zeros([0, 5], "int32")
         model = toys.tagger()
         assert model.predict_on_batch(words).shape == (0, 5, 3)
-        assert CRFLoss("none")(words, model(words)).shape == (0,)
+        assert CRFLoss(reduction="none")(words, model(words)).shape == (0,)
         assert CRFLoss()(words, model(words)) == 0
 
     def test_one_tag_has_loss_0_and_no_choice_b14(self):
         outputs = CRFLayer(1, output_mode="int")(tf.random.normal([2, 3, 4]))
-        np.testing.assert_array_equal(CRFLoss("none")(np.zeros([2, 3], int), outputs), [0, 0])
+        np.testing.assert_array_equal(
+            CRFLoss(reduction="none")(np.zeros([2, 3], int), outputs), [0, 0]
+        )
         np.testing.assert_array_equal(outputs, np.zeros([2, 3]))
 
     def test_tags_never_leave_those_of_the_user_b2(self):

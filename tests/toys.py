@@ -49,7 +49,7 @@ def x1_model(reduction="sum_over_batch_size", *, metrics=(), run_eagerly=True, *
     lengths = keras.Input((), dtype="int32", name="lengths")
     outputs = layer_with(TRANSITIONS, **options)(potentials, lengths=lengths)
     model = keras.Model([potentials, lengths], outputs)
-    loss = CRFLoss(reduction)
+    loss = CRFLoss(reduction=reduction)
     model.compile("sgd", loss=loss, metrics=list(metrics), run_eagerly=run_eagerly)
     return model
 
