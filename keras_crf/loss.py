@@ -89,7 +89,9 @@ class CRFLoss(keras.losses.Loss):
         labels = _labels(y_true, distribution)
         if self.tag_weights is not None:
             of_tags = self._weights_of_tags(labels, distribution)
-            step_weights = of_tags if step_weights is None else of_tags * step_weights
+            step_weights = (
+                of_tags if step_weights is None else of_tags * tf.cast(step_weights, of_tags.dtype)
+            )
         if step_weights is None:
             return -distribution.log_prob(labels, self.ignore_index)
         terms = distribution.token_log_prob(labels, self.ignore_index)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import toys
-from keras_crf import CRFLayer, CRFLoss, distribution_of
+from keras_crf import CRFLayer, CRFLoss, crf_loss, distribution_of
 
 LN2 = np.log(2)
 
@@ -157,11 +157,25 @@ class TestSampleWeight:
         np.testing.assert_allclose(loss, expected, atol=1e-5)
 
     @pytest.mark.parametrize("steps", [2, 3])
-    def test_per_step_is_refused_also_where_batch_and_time_are_equal_d6(self, steps):
-        outputs = toys.layer_with(toys.TRANSITIONS)(tf.zeros([2, steps, 2]))
-        message = r"one number a row.*or one a step, \[batch, time\]; got the shape \(2, "
-        with pytest.raises(ValueError, match=message):
-            CRFLoss()(np.zeros([2, steps], int), outputs, sample_weight=np.ones([2, steps]))
+    def test_per_step_weighs_the_terms_also_where_batch_and_time_are_equal_d6(self, steps):
+        outputs = toys.layer_with(toys.TRANSITIONS)(toys.POTENTIALS[:, :steps])
+        labels = toys.LABELS[:, :steps]
+        weights = np.arange(2 * steps).reshape(2, steps)
+        terms = -distribution_of(outputs).token_log_prob(labels).numpy()
+        loss = CRFLoss(reduction="none")(labels, outputs, sample_weight=weights)
+        np.testing.assert_allclose(loss, (weights * terms).sum(axis=1), rtol=1e-6)
+
+    def test_per_step_of_ones_is_none_and_what_lies_on_dropped_steps_is_not_read(self):
+        weights = np.array([[1, np.nan, np.nan], [1, 1, 1]])
+        loss = CRFLoss(reduction="none")(toys.LABELS, x1_outputs(), sample_weight=weights)
+        np.testing.assert_allclose(loss, toys.LOSSES, atol=1e-5)
+
+    def test_per_step_goes_into_fit(self):
+        model = toys.x1_model()
+        inputs = [toys.POTENTIALS, toys.LENGTHS]
+        weights = np.array([[1.0, 0, 0], [0, 0, 0]])
+        fitted = model.fit(inputs, toys.LABELS, sample_weight=weights, verbose=0)
+        assert fitted.history["loss"] == [pytest.approx(0.313262 / 2, abs=1e-5)]
 
     def test_of_another_batch_is_refused(self):
         with pytest.raises(ValueError, match=r"one number a row.*\(3,\).*\(2, 3, 2\)"):
@@ -352,3 +366,95 @@ class TestStrategy:
     @pytest.mark.slow
     def test_a_device_without_rows_gives_no_nan_h5(self):
         toys.run_python(ON_TWO_DEVICES + WITH_AN_IDLE_DEVICE_IN_THE_LAST_BATCH)
+
+
+class TestPartialLabels:
+    @pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])
+    def test_one_hot_labels_are_tags(self, dtype):
+        one_hot = np.eye(2)[toys.LABELS].astype(dtype)
+        np.testing.assert_allclose(
+            CRFLoss(reduction="none")(one_hot, x1_outputs()), toys.LOSSES, atol=1e-5
+        )
+
+    def test_a_set_of_all_tags_is_an_ignored_step(self):
+        labels = np.array([[0, 1, 1], [1, -7, 1]])
+        sets = np.eye(2)[np.where(labels < 0, 0, labels)]
+        sets[1, 1] = 1
+        ignoring = CRFLoss(ignore_index=-7, reduction="none")(labels, x1_outputs())
+        outputs = x1_outputs()
+        np.testing.assert_allclose(ignoring, CRFLoss(reduction="none")(sets, outputs), rtol=1e-6)
+        paths = [np.array([[0, 0, 0], [1, tag, 1]]) for tag in (0, 1)]
+        by_hand = sum(np.exp(distribution_of(outputs).log_prob(path)[1]) for path in paths)
+        assert float(ignoring[1]) == pytest.approx(-np.log(by_hand), abs=1e-5)
+
+    def test_rows_of_which_nothing_is_known_have_loss_0_and_no_gradient(self):
+        layer = toys.layer_with(toys.TRANSITIONS)
+        with tf.GradientTape() as tape:
+            loss = CRFLoss(ignore_index=-1)(
+                np.full((2, 3), -1), layer(tf.constant(toys.POTENTIALS))
+            )
+        assert float(loss) == 0
+        np.testing.assert_array_equal(tape.gradient(loss, layer.transitions), np.zeros([2, 2]))
+
+    def test_other_labels_that_are_no_tags_are_refused(self):
+        with pytest.raises(ValueError, match=r"tags must lie in 0\.\.1.*got the tag -2"):
+            CRFLoss(ignore_index=-1)([[0, 0, 0], [-1, -2, 0]], x1_outputs())
+
+    def test_a_float_that_is_no_whole_number_is_not_taken_for_one_to_ignore(self):
+        with pytest.raises(ValueError, match=r"y_true must hold whole numbers; got 0\.5"):
+            CRFLoss(ignore_index=-1)([[0.5, 0, 0], [-1, -1, 0]], x1_outputs())
+
+
+class TestTagWeights:
+    def test_weigh_the_terms_by_their_true_tag(self):
+        outputs = x1_outputs()
+        terms = -distribution_of(outputs).token_log_prob(toys.LABELS).numpy()
+        weights = np.array([1.0, 3.0])
+        loss = CRFLoss(tag_weights=weights, reduction="none")(toys.LABELS, outputs)
+        np.testing.assert_allclose(loss, (weights[toys.LABELS] * terms).sum(axis=1), rtol=1e-6)
+        one_hot = CRFLoss(tag_weights=weights, reduction="none")(np.eye(2)[toys.LABELS], outputs)
+        np.testing.assert_allclose(one_hot, loss, rtol=1e-6)
+
+    def test_multiply_sample_weight(self):
+        outputs, halves = x1_outputs(), np.full((2, 3), 0.5)
+        loss = CRFLoss(tag_weights=[2, 2])(toys.LABELS, outputs, sample_weight=halves)
+        assert float(loss) == pytest.approx(1.164717, abs=1e-5)
+
+    def test_must_be_one_a_tag(self):
+        with pytest.raises(ValueError, match=r"tag_weights must be 2 numbers, one a tag; got 3"):
+            CRFLoss(tag_weights=[1, 2, 3])(toys.LABELS, x1_outputs())
+
+
+class TestCrfLoss:
+    """The function, with which Keras' own mask, weights and mean are right."""
+
+    @pytest.mark.parametrize("words", [[[1, 1, 0], [1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 0, 0]]])
+    @pytest.mark.parametrize("run_eagerly", [True, False])
+    def test_in_compile_is_the_mean_per_kept_token(self, words, run_eagerly):
+        words = np.array(words)
+        model = keras.Sequential([keras.layers.Embedding(2, 2, mask_zero=True), CRFLayer(2)])
+        model.compile("sgd", loss=crf_loss, run_eagerly=run_eagerly)
+        loss = model.evaluate(words, np.ones_like(words), verbose=0)
+        by_hand = -distribution_of(model(words)).log_prob(np.ones_like(words)).numpy()
+        assert loss == pytest.approx(by_hand.sum() / words.sum(), rel=1e-5)
+
+    def test_in_compile_takes_weights_of_steps(self):
+        words, weights = np.ones([2, 2], int), np.array([[1.0, 0], [0, 0]])
+        model = keras.Sequential([keras.layers.Embedding(2, 2, mask_zero=True), CRFLayer(2)])
+        model.compile("sgd", loss=crf_loss, run_eagerly=True)
+        loss = model.evaluate(words, words, sample_weight=weights, verbose=0)
+        terms = -distribution_of(model(words)).token_log_prob(words).numpy()
+        assert loss == pytest.approx(terms[0, 0] / 4, rel=1e-5)
+
+    def test_is_saved_with_the_model(self, tmp_path):
+        model = toys.x1_model()
+        model.compile("sgd", loss=crf_loss, run_eagerly=True)
+        inputs = [toys.POTENTIALS, toys.LENGTHS]
+        loss = model.evaluate(inputs, toys.LABELS, verbose=0)
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        assert loaded.evaluate(inputs, toys.LABELS, verbose=0) == pytest.approx(loss)
+
+    def test_of_partial_labels_is_0_where_nothing_is_known(self):
+        sets = np.ones([2, 3, 2])
+        np.testing.assert_array_equal(crf_loss(sets, x1_outputs()), np.zeros([2, 3]))
