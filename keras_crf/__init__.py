@@ -11,3 +11,8 @@ from keras_crf.distribution import LinearChainCRF as LinearChainCRF
 from keras_crf.export import export_tagger as export_tagger
 from keras_crf.layer import CRFLayer as CRFLayer
 from keras_crf.loss import CRFLoss as CRFLoss
+from keras_crf.metrics import (
+    SequenceAccuracy as SequenceAccuracy,
+    SpanF1 as SpanF1,
+    TagAccuracy as TagAccuracy,
+)

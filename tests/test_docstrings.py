@@ -18,6 +18,9 @@ PUBLIC_NAMES = PUBLIC_MODULES | {
     "CRFLayer",
     "CRFLoss",
     "LinearChainCRF",
+    "SequenceAccuracy",
+    "SpanF1",
+    "TagAccuracy",
     "distribution_of",
     "export_tagger",
 }
