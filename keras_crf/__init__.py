@@ -4,6 +4,7 @@ from keras_crf import (
     backend as backend,  # first: refuses to run without TensorFlow
     convert as convert,
     crf as crf,
+    plot as plot,  # imports Matplotlib when it draws
     tags as tags,
 )
 from keras_crf.carrying import distribution_of as distribution_of
