@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 EXAMPLES = []  # the examples need nothing beyond the library
 PLOT = ["matplotlib"]
 SERVING = ["tensorflow-serving-api", "requests"]
-TEST = ["pytest>=7", "pytest-xdist", "hypothesis", "seqeval"]
+TEST = ["pytest>=7", "pytest-xdist", "hypothesis", "seqeval", *PLOT]
 
 readme = Path(__file__).with_name("README.md")
 

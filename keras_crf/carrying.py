@@ -3,12 +3,24 @@
 import tensorflow as tf
 
 ATTRIBUTE = "_keras_crf"
+DECODED = "_keras_crf_decoded"
 
 
-def carry(outputs, distribution):
-    """`outputs`, from now on carrying `distribution`."""
+def carry(outputs, distribution, decoded=False):
+    """`outputs`, carrying `distribution` from now on; `decoded`: they are its best path."""
     setattr(outputs, ATTRIBUTE, distribution)
+    setattr(outputs, DECODED, decoded)
     return outputs
+
+
+def carried(outputs):
+    """The distribution that a tensor carries, or None."""
+    return getattr(outputs, ATTRIBUTE, None)
+
+
+def is_decoded(outputs):
+    """Whether a tensor is itself the best path of the distribution that it carries."""
+    return getattr(outputs, DECODED, False)
 
 
 def distribution_of(outputs):
@@ -24,7 +36,7 @@ def distribution_of(outputs):
     >>> distribution_of(layer(tf.zeros([2, 4, 8]))).log_partition().shape
     TensorShape([2])
     """
-    distribution = getattr(outputs, ATTRIBUTE, None)
+    distribution = carried(outputs)
     if distribution is None:
         raise ValueError(
             f"This {type(outputs).__name__} of shape {getattr(outputs, 'shape', None)} carries no "

@@ -9,7 +9,8 @@ from keras_crf import checks
 from keras_crf.carrying import carry
 from keras_crf.distribution import LinearChainCRF
 
-OUTPUT_MODES = ("one_hot", "int", "marginals", "potentials")
+DECODED_MODES = ("one_hot", "int")
+OUTPUT_MODES = (*DECODED_MODES, "marginals", "potentials")
 
 
 @keras.saving.register_keras_serializable(package="keras_crf")
@@ -182,7 +183,9 @@ class CRFLayer(keras.layers.Layer):
         outputs = self._outputs(distribution)
         if mask is not None or lengths is not None:
             outputs._keras_mask = distribution.mask  # metrics leave out what the CRF left out
-        return carry(outputs, distribution.compiled() if self.jit_compile else distribution)
+        decoded = self.output_mode in DECODED_MODES
+        distribution = distribution.compiled() if self.jit_compile else distribution
+        return carry(outputs, distribution, decoded)
 
     def distribution(self, features, mask=None, lengths=None, jit_compile=None):
         """The `LinearChainCRF` of these features, for custom training loops.

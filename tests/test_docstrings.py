@@ -13,11 +13,14 @@ import tensorflow as tf
 import keras_crf
 
 MODULES = [module.name for module in pkgutil.iter_modules(keras_crf.__path__)]
-PUBLIC_MODULES = {"convert", "crf", "tags"}
+PUBLIC_MODULES = {"convert", "crf", "plot", "tags"}
 PUBLIC_NAMES = PUBLIC_MODULES | {
     "CRFLayer",
     "CRFLoss",
     "LinearChainCRF",
+    "SequenceAccuracy",
+    "SpanF1",
+    "TagAccuracy",
     "crf_loss",
     "distribution_of",
     "export_tagger",
