@@ -8,8 +8,9 @@ from keras_crf import checks, likelihood
 class Asking:
     """Base of the classes whose methods ask about `_chain`, the kept steps of `_steps`."""
 
-    def _run(self, function, *others):
-        return function(self._chain, self._steps, *others, jit_compile=self._jit_compile)
+    def _run(self, function, *others, **options):
+        options["jit_compile"] = self._jit_compile
+        return function(self._chain, self._steps, *others, **options)
 
     def _run_on_tags(self, function, tags):
         """`_run` on tags [B, T], with NaN in the result for the rows whose tags are no tags."""

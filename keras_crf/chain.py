@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_crf.packing import pad
 from keras_crf.scan import time_first
-from keras_crf.scores import finite
+from keras_crf.scores import finite, forbidden
 
 
 class Chain(NamedTuple):
@@ -35,6 +35,12 @@ class Chain(NamedTuple):
     def exponentials(self):
         """exp of all the scores."""
         return Chain(*map(tf.exp, self[:4]), self.lengths)
+
+    def where_legal(self, potentials):
+        """Chains of the same legal paths, with these potentials, where all else scores 0."""
+        scores = [tf.math.log(tf.cast(~forbidden(scores), scores.dtype)) for scores in self[:4]]
+        legal = Chain(*scores, self.lengths)
+        return legal._replace(potentials=legal.potentials + potentials)
 
     def padded(self, steps):
         """The same chains with steps added at the end, to `steps` in all."""

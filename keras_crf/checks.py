@@ -227,6 +227,28 @@ def number_of_tag_weights(weights, potentials):
         )
 
 
+def how_many(value, name):
+    """A Python int of at least 1."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise ValueError(
+            f"{name} must be a whole number of at least 1, known when the graph is traced (a "
+            f"Python int): got {value!r}."
+        )
+    return int(value)
+
+
+def seed(value):
+    """int64 [2], for the stateless random functions; a fresh one where there is none."""
+    if value is None:
+        return tf.random.uniform([2], *tf.int64.limits, dtype=tf.int64)
+    seed = tensor(value, "seed")
+    if not seed.dtype.is_integer or seed.shape not in ([], [2]):
+        raise ValueError(f"seed must be None, a whole number or two of them: got {value!r}.")
+    seed = tf.cast(seed, tf.int64)
+    return seed if seed.shape.rank else tf.stack([seed, tf.zeros_like(seed)])
+
+
 def tag_names(names, number_of_tags):
     """A list of as many different strings as there are tags, or None."""
     if names is None:

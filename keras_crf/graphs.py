@@ -9,28 +9,12 @@ from keras_crf.packing import pad
 
 def as_graph(function):
     """Makes a function of tensors one that, called eagerly, runs as a cached graph."""
-    cached = _by_rank(function)
+    cached = _graph_for_each_rank(function)
 
     @functools.wraps(function)
-    def call(*arguments):
-        return cached(*arguments) if tf.executing_eagerly() else function(*arguments)
-
-    return call
-
-
-def _by_rank(function, **options):
-    """`function` as a tf.function for each set of ranks it is called with.
-
-    One alone would, rather than trace again, forget the ranks that it has seen to differ.
-    """
-
-    @functools.cache
-    def of_ranks(ranks):
-        return tf.function(function, autograph=False, reduce_retracing=True, **options)
-
-    def call(*arguments):
-        tensors = (value for value in tf.nest.flatten(arguments) if tf.is_tensor(value))
-        return of_ranks(tuple(tensor.shape.rank for tensor in tensors))(*arguments)
+    def call(*arguments, **options):
+        run = cached if tf.executing_eagerly() else function
+        return run(*arguments, **options)
 
     return call
 
@@ -38,24 +22,43 @@ def _by_rank(function, **options):
 def as_graph_or_compiled(function):
     """The same for a function of `(chain, packing, *[B, T] tensors)`, which can also be compiled.
 
+    Its results are [rows] or [B, T, ...]. What it takes by keyword has no axis of time.
+
     With `jit_compile=True`, XLA compiles this function alone, whatever graph it is called in. XLA
     compiles once for each shape: so that few are met, steps are added up to the next bucket, and
     taken off the results again.
     """
     plain = as_graph(function)
-    compiled = _by_rank(function, jit_compile=True)
+    compiled = _graph_for_each_rank(function, jit_compile=True)
 
     @functools.wraps(function)
-    def call(chain, packing, *others, jit_compile=False):
+    def call(chain, packing, *others, jit_compile=False, **options):
         if not jit_compile:
-            return plain(chain, packing, *others)
+            return plain(chain, packing, *others, **options)
         steps = packing.mask.shape[1] or tf.shape(packing.mask)[1]
         size = bucket(steps)
         chain = chain.padded(size)
-        results = compiled(chain, packing.padded(size), *(pad(other, size) for other in others))
+        others = (pad(other, size) for other in others)
+        results = compiled(chain, packing.padded(size), *others, **options)
         return tf.nest.map_structure(
             lambda result: result if result.shape.rank == 1 else result[:, :steps], results
         )
+
+    return call
+
+
+def _graph_for_each_rank(function, jit_compile=None):
+    """A cached graph for each set of ranks: one for all would come to know no rank at all."""
+
+    @functools.cache
+    def graph(_):
+        return tf.function(
+            function, autograph=False, reduce_retracing=True, jit_compile=jit_compile
+        )
+
+    def call(*arguments, **options):
+        tensors = filter(tf.is_tensor, tf.nest.flatten(arguments))
+        return graph(tuple(tensor.shape.rank for tensor in tensors))(*arguments, **options)
 
     return call
 

@@ -202,3 +202,34 @@ class Oracle:
         """The gradient of the sum of `allowed_log_prob` with respect to potentials, [B, T, K]."""
         shut = np.where(allowed, self.potentials, -np.inf)
         return Oracle(shut, *self.shared, self.mask).marginals() - self.marginals()
+
+    def top_k(self, k):
+        """The k best legal paths, tags [B, k, T] and scores [B, k] (-inf where there are fewer).
+
+        Of equal paths the one with the lowest last tag first, then the one before it, ...
+        """
+        rows, steps, _ = self.shape
+        tags, scores = np.zeros((rows, k, steps), int), np.full((rows, k), -np.inf)
+        for row, kept, paths, score in zip(self.rows, self.kept, tags, scores, strict=True):
+            best = np.argsort(-row.scores, kind="stable")[: min(k, np.sum(row.scores > -np.inf))]
+            paths[: len(best), kept] = row.paths[best]
+            score[: len(best)] = row.scores[best]
+        return tags, scores
+
+    def expected_accuracy(self, tags):
+        """sum_t p(y_t) of each row's path, [B]."""
+        marginals = np.take_along_axis(self.marginals(), np.asarray(tags)[..., None], axis=2)
+        return np.where(self.mask, marginals[..., 0], 0).sum(axis=1)
+
+    def best_expected_accuracy(self):
+        """The largest `expected_accuracy` of the legal paths, [B]; 0 where there is none."""
+
+        def best(row, kept):
+            places = [
+                [row.marginal(step, tag) for tag in range(self.shape[2])]
+                for step in range(len(kept))
+            ]
+            accuracy = np.array(places)[np.arange(len(kept)), row.paths].sum(axis=1)
+            return accuracy[row.scores > -np.inf].max(initial=0)
+
+        return self._each_row(best)
