@@ -9,7 +9,7 @@ from keras_crf.packing import pad
 
 def as_graph(function):
     """Makes a function of tensors one that, called eagerly, runs as a cached graph."""
-    cached = tf.function(function, autograph=False, reduce_retracing=True)
+    cached = _traced(function)
 
     @functools.wraps(function)
     def call(*arguments):
@@ -18,15 +18,33 @@ def as_graph(function):
     return call
 
 
+def _traced(function, **options):
+    """A `tf.function` for each set of ranks of its arguments.
+
+    A single one would, with `reduce_retracing`, make of transitions [K, K] and [B, T, K, K] a
+    tensor of no known rank.
+    """
+
+    @functools.cache
+    def for_ranks(*ranks):
+        return tf.function(function, autograph=False, reduce_retracing=True, **options)
+
+    def call(*arguments):
+        tensors = (tensor for tensor in tf.nest.flatten(arguments) if tensor is not None)
+        return for_ranks(*(tensor.shape.rank for tensor in tensors))(*arguments)
+
+    return call
+
+
 def as_graph_or_compiled(function):
-    """The same for a function of `(chain, packing, *[B, T] tensors)`, which can also be compiled.
+    """The same for a function of `(chain, packing, *[B, T] tensors or chains)`, compiled on demand.
 
     With `jit_compile=True`, XLA compiles this function alone, whatever graph it is called in. XLA
     compiles once for each shape: so that few are met, steps are added up to the next bucket, and
     taken off the results again.
     """
     plain = as_graph(function)
-    compiled = tf.function(function, autograph=False, reduce_retracing=True, jit_compile=True)
+    compiled = _traced(function, jit_compile=True)
 
     @functools.wraps(function)
     def call(chain, packing, *others, jit_compile=False):
@@ -35,7 +53,10 @@ def as_graph_or_compiled(function):
         steps = packing.mask.shape[1] or tf.shape(packing.mask)[1]
         size = bucket(steps)
         chain = chain.padded(size)
-        results = compiled(chain, packing.padded(size), *(pad(other, size) for other in others))
+        others = [
+            pad(other, size) if tf.is_tensor(other) else other.padded(size) for other in others
+        ]
+        results = compiled(chain, packing.padded(size), *others)
         return tf.nest.map_structure(
             lambda result: result if result.shape.rank == 1 else result[:, :steps], results
         )
