@@ -247,3 +247,17 @@ def _add_uses(total, row, kept, index, amounts):
         np.add.at(transitions, (path[:-1], path[1:]), amount)
         start[path[0]] += amount
         end[path[-1]] += amount
+
+
+def subpath_log_prob(this, rows, starts, tags, lengths):
+    """log of the summed probabilities of the paths with these tags at these kept steps, [N]."""
+    answers = np.zeros(len(rows))
+    for index, (row, start, path, length) in enumerate(
+        zip(rows, starts, tags, lengths, strict=True)
+    ):
+        if length:
+            first = this._rank(row, start)
+            own = this.rows[row]
+            carried = own.paths[:, first : first + length] == path[:length]
+            answers[index] = _log(own.probabilities[carried.all(axis=1)].sum())
+    return answers
