@@ -32,6 +32,10 @@ class Chain(NamedTuple):
         shifts = [tf.squeeze(shift, axis) for shift, axis in zip(best, axes, strict=True)]
         return Chain(*scores, self.lengths), Shifts(*shifts)
 
+    def cast(self, dtype):
+        """The same chains in another float dtype."""
+        return Chain(*(tf.cast(scores, dtype) for scores in self[:4]), self.lengths)
+
     def exponentials(self):
         """exp of all the scores."""
         return Chain(*map(tf.exp, self[:4]), self.lengths)

@@ -103,33 +103,33 @@ def same_shape(value, name, shape, what):
         return tf.reshape(value, shape)
 
 
-def values(right, message, shown):
+def values(right, message, shown, axes=("row", "step")):
     """Raises `message` where TensorFlow can, about the first place that is not `right`.
 
     Args:
         right: bool tensor over rows, [B], or rows and steps, [B, T].
         message: what is wrong, with {value} where the value goes.
         shown: tensor of the shape of `right` that holds the values.
+        axes: the words for a place along the axes.
     """
-    message += " at row {row}" + ", step {step}" * (right.shape.rank - 1) + "."
+    axes = axes[: right.shape.rank]
+    message += " at " + ", ".join(f"{axis} {{{axis}}}" for axis in axes) + "."
     if tf.executing_eagerly():
         wrong = np.argwhere(~right.numpy())
         if len(wrong):
-            row, step = (*wrong[0], None)[:2]
-            raise ValueError(
-                message.format(value=shown.numpy()[tuple(wrong[0])], row=row, step=step)
-            )
+            place = dict(zip(axes, wrong[0], strict=True))
+            raise ValueError(message.format(value=shown.numpy()[tuple(wrong[0])], **place))
     else:
-        tf.debugging.Assert(tf.reduce_all(right), _assertion_data(right, message, shown))
+        tf.debugging.Assert(tf.reduce_all(right), _assertion_data(right, message, shown, axes))
 
 
-def _assertion_data(right, message, shown):
+def _assertion_data(right, message, shown, axes):
     """The words of the message as strings, and between them the tensors they speak of."""
     steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
     places = tf.reshape(tf.range(tf.size(right)), tf.shape(right))
     first = tf.reduce_min(tf.where(right, tf.size(right), places))
     value = tf.reduce_sum(tf.where(tf.equal(places, first), shown, tf.zeros_like(shown)))
-    tensors = {"value": value, "row": first // steps, "step": first % steps}
+    tensors = dict(zip(axes, (first // steps, first % steps), strict=False)) | {"value": value}
     parsed = string.Formatter().parse(message)
     return [part for words, name, *_ in parsed for part in (words, tensors.get(name, ""))]
 

@@ -9,8 +9,11 @@ from keras_crf import checks, likelihood
 from keras_crf.chain import Chain
 from keras_crf.decoding import Decoding
 from keras_crf.graphs import as_graph
+from keras_crf.hmm import HiddenMarkov
+from keras_crf.information import Information
 from keras_crf.packing import packing
 from keras_crf.probability import Probability
+from keras_crf.subpaths import Subpaths
 
 
 def _packed(potentials, transitions, start, end, mask, right, in_front):
@@ -27,7 +30,7 @@ _packed_in_front = as_graph(functools.partial(_packed, in_front=True))
 _packed_from_anywhere = as_graph(functools.partial(_packed, in_front=False))
 
 
-class LinearChainCRF(Probability, Decoding):
+class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov):
     """The distribution over the tag sequences of a batch of rows, given their scores.
 
         score(y) = start[y_1] + sum_t potentials[t, y_t]

@@ -20,7 +20,7 @@ def as_graph(function):
 
 
 def as_graph_or_compiled(function):
-    """The same for a function of `(chain, packing, *[B, T] tensors)`, which can also be compiled.
+    """The same for a function of `(chain, packing, *[B, T] tensors or chains)`, compiled on demand.
 
     Its results are [rows] or [B, T, ...]. What it takes by keyword has no axis of time.
 
@@ -38,7 +38,9 @@ def as_graph_or_compiled(function):
         steps = packing.mask.shape[1] or tf.shape(packing.mask)[1]
         size = bucket(steps)
         chain = chain.padded(size)
-        others = (pad(other, size) for other in others)
+        others = [
+            pad(other, size) if tf.is_tensor(other) else other.padded(size) for other in others
+        ]
         results = compiled(chain, packing.padded(size), *others, **options)
         return tf.nest.map_structure(
             lambda result: result if result.shape.rank == 1 else result[:, :steps], results

@@ -30,3 +30,21 @@ def logsumexp(scores, axis):
     largest = finite(tf.reduce_max(scores, axis=axis, keepdims=True))
     sums = tf.reduce_sum(tf.exp(scores - largest), axis=axis)
     return log(sums) + tf.squeeze(largest, axis)
+
+
+def log_softmax(scores):
+    """log of each one's share in the sum of exp over the last axis; -inf where the score is.
+
+    Right to the last digit for shares near 1 too, with the largest score, 0, left out of the sum:
+    -log1p(the others). The gradient is never NaN, not even where all scores are -inf.
+    """
+    scores = relative(scores)
+    is_largest = tf.equal(
+        tf.range(tf.shape(scores)[-1]),
+        tf.argmax(scores, axis=-1, output_type=tf.int32)[..., tf.newaxis],
+    )
+    nothing = tf.zeros_like(scores)
+    largest = tf.reduce_sum(tf.where(is_largest, scores, nothing), axis=-1, keepdims=True)
+    others = tf.where(is_largest, nothing, tf.exp(scores))
+    others = tf.reduce_sum(others, axis=-1, keepdims=True)
+    return scores - tf.math.log1p(others + tf.math.expm1(finite(largest)))

@@ -17,6 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_crf import schemes
+from keras_crf.entities import (
+    DecodedEntity as DecodedEntity,
+    Entity as Entity,
+    decoded_entities as decoded_entities,
+    entity_log_prob as entity_log_prob,
+)
 from keras_crf.schemes import END, OUTSIDE, SCHEMES, START, Tag
 from keras_crf.spans import (
     Span as Span,

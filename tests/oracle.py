@@ -233,3 +233,76 @@ class Oracle:
             return accuracy[row.scores > -np.inf].max(initial=0)
 
         return self._each_row(best)
+
+
+# What follows compares two distributions, or asks about parts of paths.
+
+
+def _log(probabilities):
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+def _times(probabilities, numbers):
+    """Their products, with 0 * inf = 0."""
+    return probabilities * np.where(probabilities > 0, numbers, 0)
+
+
+def information(this, other):
+    """(entropy, cross_entropy, kl_divergence), [B] each, of two oracles with the same mask."""
+    answers = np.zeros((3, len(this.rows)))
+    for answer, row, other_row, kept in zip(
+        answers.T, this.rows, other.rows, this.kept, strict=True
+    ):
+        if len(kept):
+            p, log_p, log_q = (
+                row.probabilities,
+                _log(row.probabilities),
+                _log(other_row.probabilities),
+            )
+            surprises = -log_p, -log_q, np.where(p > 0, log_p, 0) - log_q
+            answer[:] = [_times(p, surprise).sum() for surprise in surprises]
+    return answers
+
+
+def information_gradients(this, other, weights):
+    """The gradients of sums weighted by row: of the entropy for the scores of `this`; of
+    cross_entropy and of kl_divergence for those of `this`, and (for both alike) of `other`.
+
+    With s(y) = score(y) - E[score] and the values g(y) that are averaged, d E[g] / d score(y) =
+    p(y) (g(y) - E[g]), and of -log q(y) it is q(y) - p(y).
+    """
+    totals = [[np.zeros_like(part) for part in (this.potentials, *this.shared)] for _ in range(4)]
+    for index, kept in enumerate(this.kept):
+        if len(kept):
+            row, q = this.rows[index], other.rows[index].probabilities
+            p = row.probabilities
+            values = _log(p) * -1, _log(q) * -1, np.where(p > 0, _log(p), 0) - _log(q)
+            slopes = [_times(p, value - _times(p, value).sum()) for value in values]
+            for total, slope in zip(totals, [*slopes, q - p], strict=True):
+                _add_uses(total, row, kept, index, slope * weights[index])
+    return totals
+
+
+def _add_uses(total, row, kept, index, amounts):
+    """Adds to potentials, transitions, start and end the `amounts` of the paths that use them."""
+    potentials, transitions, start, end = total
+    for path, amount in zip(row.paths, amounts, strict=True):
+        potentials[index, kept, path] += amount
+        np.add.at(transitions, (path[:-1], path[1:]), amount)
+        start[path[0]] += amount
+        end[path[-1]] += amount
+
+
+def subpath_log_prob(this, rows, starts, tags, lengths):
+    """log of the summed probabilities of the paths with these tags at these kept steps, [N]."""
+    answers = np.zeros(len(rows))
+    for index, (row, start, path, length) in enumerate(
+        zip(rows, starts, tags, lengths, strict=True)
+    ):
+        if length:
+            first = this._rank(row, start)
+            own = this.rows[row]
+            carried = own.paths[:, first : first + length] == path[:length]
+            answers[index] = _log(own.probabilities[carried.all(axis=1)].sum())
+    return answers

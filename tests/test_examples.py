@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import columns
 import corpus
+import hmm_as_crf
 import keras_crf
 import report
 import tag
@@ -299,3 +300,17 @@ class TestTagging:
         first, *_ = model.evaluate(batches, verbose=0)
         model.fit(batches, epochs=3, shuffle=False, verbose=0)
         assert model.evaluate(batches, verbose=0)[0] < first
+
+
+def test_the_hidden_markov_model_as_a_crf(capsys):
+    hmm_as_crf.main()
+    printed = capsys.readouterr().out
+    for line in (
+        "P(red, white, red) = 0.130218",
+        "best: boxes 3 3 3, P(boxes, colours) = 0.0147",
+        "exp(log_partition) = 0.130218",
+        "argmax = boxes 3 3 3, exp(score) = 0.0147",
+        "KL divergence 0.0000",
+        "-2 0 2 4 6 8 10 degrees: cold cold cold cold cold hot hot",
+    ):
+        assert line in printed
