@@ -10,11 +10,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 from keras_crf import LinearChainCRF
 from laws import EVERY_MASK, SHAPE, STEPS, TAGS, draw_scores
 from oracle import Oracle, subpath_log_prob
-from regimes import DTYPES, REGIMES, run
+from regimes import DTYPES, run
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-11}
 
-every_regime = pytest.mark.parametrize("regime", REGIMES)
+every_way = pytest.mark.parametrize(  # in graphs and under XLA each traces for seconds
+    ("regime", "dtype"),
+    [
+        ("eager", "float32"),
+        ("eager", "float64"),
+        ("graph", "float64"),
+        ("xla", "float32"),
+        pytest.param("graph", "float32", marks=pytest.mark.slow),
+        pytest.param("xla", "float64", marks=pytest.mark.slow),
+    ],
+)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
@@ -49,8 +59,7 @@ def ask(regime, dtype, scores, tags, runs=RUNS):
     return run(regime, asked, *floats, scores.mask, rows, starts, tags, lengths)
 
 
-@every_regime
-@every_dtype
+@every_way
 @pytest.mark.parametrize(("size", "forbidden"), [(1, 0.0), (1, 0.2), (30, 0.0), (30, 0.1)])
 def test_every_run_of_kept_steps_agrees_with_the_oracle(regime, dtype, size, forbidden):
     scores, tags = draw_scores(1, size=float(size), forbidden=forbidden), draw_tags(1)
@@ -64,8 +73,7 @@ def test_every_run_of_kept_steps_agrees_with_the_oracle(regime, dtype, size, for
     assert_array_equal(answers[LENGTHS == 0], 0)
 
 
-@every_regime
-@every_dtype
+@every_way
 def test_a_run_over_the_whole_row_is_log_prob_and_one_of_length_1_a_marginal(regime, dtype):
     scores = draw_scores(2)._replace(mask=np.ones(SHAPE[:2], bool))
     rows, random = np.arange(SHAPE[0], dtype="int32"), np.random.default_rng(2)
@@ -98,7 +106,7 @@ def test_a_peaked_chain_keeps_its_digits(dtype):
     assert_allclose(log_prob, [-4 * np.log1p(np.exp(-20.0))], rtol=1e-5)
 
 
-@every_regime
+@pytest.mark.parametrize("regime", ["eager", "graph", pytest.param("xla", marks=pytest.mark.slow)])
 def test_transitions_may_vary(regime):
     random = np.random.default_rng(3)
     potentials, shared = random.normal(size=(2, 4, 3)), random.normal(size=(3, 3))
