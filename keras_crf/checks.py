@@ -202,6 +202,39 @@ def labels(value, potentials, mask, ignore_index=None):
     return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
 
+def rules(allowed, potentials):
+    """Bool tensors of which transitions [K, K], start [K] and end [K] are allowed."""
+    if len(allowed) != 3:
+        raise ValueError(
+            f"allowed must be three arrays, (transitions, start, end); got {len(allowed)}."
+        )
+    tags = potentials.shape[2]
+    names, shapes = ("transitions", "start", "end"), ([tags, tags], [tags], [tags])
+    parts = [_bool(part, f"allowed {name}") for part, name in zip(allowed, names, strict=True)]
+    for part, name, shape in zip(parts, names, shapes, strict=True):
+        if not part.shape.is_compatible_with(shape):
+            raise ValueError(f"allowed {name} must have the shape {shape}; got {part.shape}.")
+    return parts
+
+
+def allowed_sets(value, potentials):
+    """Bool [B, T, K]."""
+    value = _bool(value, "allowed")
+    if not value.shape.is_compatible_with(potentials.shape):
+        raise ValueError(
+            "allowed must have the shape of the potentials, [batch, time, tags] = "
+            f"{potentials.shape}, or be a tuple (transitions, start, end); got {value.shape}."
+        )
+    return same_shape(value, "allowed", tf.shape(potentials), "potentials")
+
+
+def _bool(value, name):
+    value = tensor(value, name)
+    if value.dtype != tf.bool:
+        raise TypeError(f"{name} must be bool, got {value.dtype.name}: compare it, {name} != 0.")
+    return value
+
+
 def _allowed_sets(value, potentials, mask):
     if not value.shape.is_compatible_with(potentials.shape):
         raise ValueError(

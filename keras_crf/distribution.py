@@ -13,6 +13,7 @@ from keras_crf.hmm import HiddenMarkov
 from keras_crf.information import Information
 from keras_crf.packing import packing
 from keras_crf.probability import Probability
+from keras_crf.scores import only_where
 from keras_crf.subpaths import Subpaths
 
 
@@ -122,6 +123,37 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         narrowed._jit_compile = False
         narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
         return narrowed
+
+    def constrained(self, allowed):
+        """The same scores where `allowed` holds, and -inf elsewhere: what it rules out has
+        probability 0, exactly, in every answer, and no gradient.
+
+        Args:
+            allowed: `tags.allowed_transitions(tag_names, scheme)`, or any three bool arrays
+                `(transitions [K, K], start [K], end [K])`; or allowed sets, bool [B, T, K], such as
+                a gazetteer's, or tags that are fixed by hand. (Both: constrain twice.) What a set
+                says of dropped steps is not read.
+
+        Raises:
+            ValueError: arrays of another shape; TypeError: that are not bool.
+
+        >>> names = ["O", "B-X", "I-X"]
+        >>> crf = LinearChainCRF([[[0.0, 0.0, 9.0]]], [[0.0] * 3] * 3)
+        >>> legal = crf.constrained(tags.allowed_transitions(names, "BIO"))
+        >>> names[crf.argmax().tags[0, 0]], names[legal.argmax().tags[0, 0]]
+        ('I-X', 'O')
+        """
+        constrained = copy.copy(self)
+        if isinstance(allowed, tuple):
+            rules = checks.rules(allowed, self._chain.potentials)
+            shared = [only_where(*pair) for pair in zip(rules, self._chain[1:4], strict=True)]
+            chain = Chain(self._chain.potentials, *shared, self._chain.lengths)
+        else:
+            sets = self._steps.pack(checks.allowed_sets(allowed, self._chain.potentials))
+            sets |= ~self._chain.within()[..., tf.newaxis]
+            chain = self._chain._replace(potentials=only_where(sets, self._chain.potentials))
+        constrained._chain = chain
+        return constrained
 
     @property
     def mask(self):

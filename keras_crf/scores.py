@@ -1,5 +1,6 @@
 """Arithmetic on scores, that is logarithms, where -inf forbids."""
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -16,6 +17,11 @@ def finite(scores):
 def forbidden(scores):
     """Where scores are -inf. (A constant -inf would set off tf.debugging.enable_check_numerics.)"""
     return tf.less(scores, scores.dtype.min)
+
+
+def only_where(allowed, scores):
+    """Scores where allowed, and -inf elsewhere."""
+    return tf.where(allowed, scores, scores.dtype.as_numpy_dtype(-np.inf))
 
 
 def log(sums):
