@@ -116,5 +116,5 @@ def product(values, matrix):
 
 
 def row(matrix, tags):
-    """The row of each tag, tags [B], of a matrix [K, K] or [B, K, K]: [B, K]."""
+    """The row of each tag, tags [B, ...], of a matrix [K, K] or [B, K, K]: [B, ..., K]."""
     return tf.gather(matrix, tags, batch_dims=matrix.shape.rank - 2)

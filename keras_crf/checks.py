@@ -37,7 +37,7 @@ def potentials(value):
 def scores(value, name, like, axes):
     """A tensor of scores of the dtype and last axis of `like`: transitions, start or end."""
     number_of_tags = like.shape[-1]
-    tensor_of_scores = tf.cast(tensor(value, name), like.dtype)
+    tensor_of_scores = _real(tensor(value, name), name, like.dtype)
     wanted = [number_of_tags] * axes
     if not tensor_of_scores.shape.is_compatible_with(wanted):
         letters = ", ".join("K" * axes)
@@ -46,6 +46,16 @@ def scores(value, name, like, axes):
             f"shape {like.shape}; got {tensor_of_scores.shape}."
         )
     return tensor_of_scores
+
+
+def _real(value, name, dtype):
+    """`value` in this dtype, refused unless it holds real numbers."""
+    if not (value.dtype.is_floating or value.dtype.is_integer):
+        raise TypeError(
+            f"{name} must be real numbers, scores; got {value.dtype.name}. What is allowed goes "
+            "into LinearChainCRF(…).constrained(allowed)."
+        )
+    return tf.cast(value, dtype)
 
 
 def transitions(value, potentials):
@@ -64,7 +74,9 @@ def transitions(value, potentials):
     batch, steps, number_of_tags = tf.unstack(tf.shape(potentials))
     moves = tf.maximum(steps - 1, 0)
     shape = tf.stack([batch, moves, number_of_tags, number_of_tags])
-    value = same_shape(tf.cast(value, potentials.dtype), "transitions", shape, "potentials")
+    value = same_shape(
+        _real(value, "transitions", potentials.dtype), "transitions", shape, "potentials"
+    )
     return tf.pad(value, [[0, 0], [1, 0], [0, 0], [0, 0]])[:, :steps]
 
 
@@ -140,6 +152,8 @@ def mask_and_lengths(mask, lengths, potentials):
     kept, right = tf.ones(shape, tf.bool), tf.ones(shape[:1], tf.bool)
     if mask is not None:
         mask = tensor(mask, "mask")
+        if not (mask.dtype.is_bool or mask.dtype.is_integer or mask.dtype.is_floating):
+            raise TypeError(f"mask must be bool, or 1 and 0; got {mask.dtype.name}.")
         rank(mask, "mask", "[batch, time]")
         mask = same_steps(mask, "mask", potentials)
         kept &= tf.cast(mask, tf.bool)
@@ -197,7 +211,7 @@ def labels(value, potentials, mask, ignore_index=None):
         return _allowed_sets(value, potentials, mask)
     if ignore_index is None:
         return tags(value, potentials, mask)
-    ignored = tf.equal(value, tf.cast(ignore_index, value.dtype))
+    ignored = equal_to_index(value, whole_number_or_none(ignore_index, "ignore_index"))
     known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
     return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
@@ -235,6 +249,22 @@ def _bool(value, name):
     return value
 
 
+def whole_number_or_none(value, name):
+    """A Python int, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise ValueError(f"{name} must be None or a whole number; got {value!r}.")
+    return int(value)
+
+
+def equal_to_index(labels, index):
+    """Where labels, of any dtype, are the whole number `index`; nowhere if their dtype lacks it."""
+    if not labels.dtype.min <= index <= labels.dtype.max:
+        return tf.zeros_like(labels, tf.bool)
+    return tf.equal(labels, tf.constant(index, labels.dtype))
+
+
 def _allowed_sets(value, potentials, mask):
     if not value.shape.is_compatible_with(potentials.shape):
         raise ValueError(
@@ -246,7 +276,9 @@ def _allowed_sets(value, potentials, mask):
         return value, tf.ones(tf.shape(mask)[:1], tf.bool)
     value = tf.where(mask[..., tf.newaxis], value, tf.zeros_like(value))
     binary = tf.equal(value, 0) | tf.equal(value, 1)
-    wrong = tf.reduce_sum(tf.where(binary, tf.zeros_like(value), value), axis=2)
+    wrong = tf.reduce_max(
+        tf.where(binary, tf.constant(value.dtype.min, value.dtype), value), axis=2
+    )
     right = tf.reduce_all(binary, axis=2)
     values(right, "tags as allowed sets must hold 0 and 1, or False and True; got {value}", wrong)
     return tf.equal(value, 1), tf.reduce_all(right, axis=1)

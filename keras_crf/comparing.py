@@ -30,7 +30,7 @@ def compare(y_true, y_pred, sample_weight, number_of_tags, ignore_index):
     gold = _ids(y_true, predicted, number_of_tags)
     kept = mask & _weighted(sample_weight, predicted)
     if ignore_index is not None:
-        kept &= tf.not_equal(gold, tf.cast(ignore_index, gold.dtype))
+        kept &= ~checks.equal_to_index(gold, ignore_index)
     gold, right = _tags(gold, "y_true", kept, number_of_tags)
     predicted, right_too = _tags(predicted, "y_pred", kept, number_of_tags)
     right &= right_too

@@ -147,5 +147,7 @@ def _check(entity, types):
     known = sorted({type_ for type_ in types if type_ is not None})
     if entity.type not in known:
         raise ValueError(f"the types of the tag names are {known}; got {(*entity,)}.")
+    if not all(isinstance(number, (int, np.integer)) for number in (entity[0], *entity[2:])):
+        raise ValueError(f"row, start and end must be whole numbers; got {(*entity,)}.")
     if operator.index(entity.start) >= operator.index(entity.end):
         raise ValueError(f"{entity} is empty: its end is exclusive, and must be above its start.")

@@ -63,7 +63,7 @@ class CRFLoss(keras.losses.Loss):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        self.ignore_index = None if ignore_index is None else int(ignore_index)
+        self.ignore_index = checks.whole_number_or_none(ignore_index, "ignore_index")
         self.tag_weights = None if tag_weights is None else [float(x) for x in tag_weights]
         reduction = "none" if reduction is None else reduction
         if reduction not in REDUCTIONS:
@@ -77,7 +77,7 @@ class CRFLoss(keras.losses.Loss):
                 return self._of_stand_in(y_pred)
             rows, steps = _weights(sample_weight, y_pred)
             losses = self._losses(y_true, y_pred, steps)
-            return self._reduced(losses * tf.cast(rows, losses.dtype), y_pred)
+            return self._reduced(_weighted(losses, rows), y_pred)
 
     def call(self, y_true, y_pred):
         """The loss of each row, [B]."""
@@ -95,8 +95,8 @@ class CRFLoss(keras.losses.Loss):
         if step_weights is None:
             return -distribution.log_prob(labels, self.ignore_index)
         terms = distribution.token_log_prob(labels, self.ignore_index)
-        weights = tf.where(distribution.mask, tf.cast(step_weights, terms.dtype), 0)
-        return -tf.reduce_sum(weights * terms, axis=1)
+        step_weights = tf.where(distribution.mask, tf.cast(step_weights, terms.dtype), 0)
+        return -tf.reduce_sum(_weighted(terms, step_weights), axis=1)
 
     def _weights_of_tags(self, labels, distribution):
         """The weight of each step's true tag, [B, T]."""
@@ -163,6 +163,11 @@ def crf_loss(y_true, y_pred):
         return tf.zeros(tf.shape(y_pred)[:2])
     distribution = distribution_of(y_pred)
     return -distribution.token_log_prob(_labels(y_true, distribution))
+
+
+def _weighted(values, weights):
+    """values * weights, with 0 for what has weight 0, were it -inf."""
+    return tf.math.multiply_no_nan(values, tf.cast(weights, values.dtype))
 
 
 def _labels(y_true, distribution):

@@ -20,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import matching, schemes
+from keras_crf import checks, matching, schemes
 from keras_crf.comparing import COUNT, compare
 from keras_crf.spans import span_boundaries
 from keras_crf.tags import detect_scheme
@@ -34,7 +34,7 @@ class TagMetric(keras.metrics.Metric):
     def __init__(self, number_of_tags, ignore_index, name, dtype):
         super().__init__(name=name, dtype=dtype)
         self.number_of_tags = number_of_tags
-        self.ignore_index = ignore_index
+        self.ignore_index = checks.whole_number_or_none(ignore_index, "ignore_index")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch."""

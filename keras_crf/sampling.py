@@ -14,6 +14,7 @@ Augmentation and Dynamic Linear Models", 1994 (the same with time reversed).
 import tensorflow as tf
 
 from keras_crf import likelihood, messages
+from keras_crf.chain import row
 from keras_crf.scan import scan, time_first
 from keras_crf.scores import relative
 
@@ -33,7 +34,7 @@ def sample(chain, number_of_paths, seed):
         ahead, seed, *varying = inputs
         uniform = _uniform([rows, number_of_paths], seed, ahead.dtype)
         tags = drawn(arriving + ahead[:, tf.newaxis], uniform)
-        arriving = _rows(varying[0] if varying else centered.transitions, tags)
+        arriving = row(varying[0] if varying else centered.transitions, tags)
         arriving.set_shape(start.shape)
         return tags, arriving
 
@@ -67,8 +68,3 @@ def drawn(scores, uniform):
     total = tf.reduce_max(upto, axis=-1)
     exceeds = possible & (upto > (uniform * total)[..., tf.newaxis])
     return tf.argmax(exceeds, axis=-1, output_type=tf.int32)
-
-
-def _rows(matrix, tags):
-    """The row of each tag, tags [B, n], of a matrix [K, K] or [B, K, K]: [B, n, K]."""
-    return tf.gather(matrix, tags, batch_dims=matrix.shape.rank - 2)

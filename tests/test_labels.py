@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from numpy.testing import assert_allclose, assert_array_equal
 
-from keras_crf import LinearChainCRF
+from keras_crf import CRFLoss, LinearChainCRF
 from laws import EVERY_MASK, SHAPE, TAGS, draw_scores, draw_tags
 from oracle import Oracle
 from regimes import DTYPES, REGIMES, run
@@ -202,6 +202,30 @@ class TestBadInput:
     def test_a_label_that_is_neither_a_tag_nor_ignored_is_refused(self):
         with pytest.raises(ValueError, match=r"tags must lie in 0\.\.2 .*got the tag -2"):
             self.CRF.log_prob([[-2, -1]], ignore_index=-1)
+
+    @pytest.mark.parametrize(
+        ("dtype", "ignore_index"), [("uint8", 256), ("int8", 257), ("int32", 2**32), ("uint8", -1)]
+    )
+    def test_a_label_that_the_dtype_does_not_have_ignores_nothing(self, dtype, ignore_index):
+        crf = LinearChainCRF(np.arange(6.0).reshape(1, 2, 3), np.zeros([3, 3]))
+        tags = np.array([[0, 1]], dtype)
+        assert_array_equal(crf.log_prob(tags, ignore_index=ignore_index), crf.log_prob(tags))
+
+    @pytest.mark.parametrize("ignore_index", [0.5, True, [0, 1], np.nan])
+    def test_an_ignore_index_that_is_no_whole_number_is_refused(self, ignore_index):
+        message = "ignore_index must be None or a whole number; got"
+        with pytest.raises(ValueError, match=message):
+            self.CRF.log_prob([[0, 1]], ignore_index=ignore_index)
+        with pytest.raises(ValueError, match=message):
+            CRFLoss(ignore_index=ignore_index)
+
+    @pytest.mark.parametrize("name", ["transitions", "start", "end"])
+    @pytest.mark.parametrize("dtype", ["bool", "complex64"])
+    def test_what_is_allowed_is_not_taken_for_scores(self, name, dtype):
+        scores = {"transitions": np.zeros([3, 3]), "start": np.zeros(3), "end": np.zeros(3)}
+        scores[name] = scores[name].astype(dtype)
+        with pytest.raises(TypeError, match=rf"{name} must be real numbers, scores; got {dtype}"):
+            LinearChainCRF(np.zeros([1, 2, 3]), **scores)
 
     def test_a_set_that_allows_nothing_is_impossible(self):
         empty = np.zeros([1, 2, 3], bool)

@@ -170,6 +170,17 @@ class TestSampleWeight:
         loss = CRFLoss(reduction="none")(toys.LABELS, x1_outputs(), sample_weight=weights)
         np.testing.assert_allclose(loss, toys.LOSSES, atol=1e-5)
 
+    def test_of_0_leaves_out_what_is_forbidden(self):
+        potentials = toys.POTENTIALS.copy()
+        potentials[1, 1, 0] = -np.inf
+        outputs = toys.layer_with(toys.TRANSITIONS)(potentials, lengths=toys.LENGTHS)
+        loss = CRFLoss(reduction="none")
+        np.testing.assert_allclose(
+            loss(toys.LABELS, outputs, sample_weight=[1, 0]), [0.313262, 0], atol=1e-5
+        )
+        steps = loss(toys.LABELS, outputs, sample_weight=[[1, 1, 1], [1, 0, 1]])
+        assert np.isfinite(steps).all()
+
     def test_per_step_goes_into_fit(self):
         model = toys.x1_model()
         inputs = [toys.POTENTIALS, toys.LENGTHS]
