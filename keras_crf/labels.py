@@ -21,6 +21,7 @@ from keras_crf.chain import Chain
 from keras_crf.likelihood import (
     arriving_scores,
     marginals,
+    not_a_number,
     observed_counts,
     scaled_counts,
     total,
@@ -54,7 +55,8 @@ def log_prob(chain, labels):
         right = forward_backward.from_right(centered, exponentials)
 
         def gradient(upstream):
-            upstream *= _says_something(mine, labels)
+            if labels.shape.rank == 3:
+                upstream *= _says_something(mine, labels)
             left = recursions.scaled_messages(exponentials)
             expected = scaled_counts(centered, exponentials, left, right, upstream)
             agreeing_counts = _agreeing_counts(centered, exponentials, labels, upstream)
@@ -128,7 +130,8 @@ def token_log_prob(chain, labels):
         else messages.from_left(restricted(centered, labels).centered()[0]).messages
     )
     scores = relative(arriving + centered.potentials + messages.from_right(centered).messages)
-    return within_only(chain, _log_share(scores, agreeing(chain, labels)))
+    shares = _log_share(scores, agreeing(chain, labels))
+    return within_only(chain, shares + not_a_number(chain)[:, tf.newaxis])
 
 
 def _log_share(scores, is_chosen):

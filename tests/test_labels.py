@@ -1,5 +1,7 @@
 """Partly known labels: allowed sets, one-hot labels, ignored steps, and the terms of each step."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -48,8 +50,15 @@ def ask(regime, dtype, scores, allowed=ALLOWED):
     return run(regime, partial_answers, *floats, scores.mask, allowed, tags)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("regime", REGIMES)
+# Tracing and compiling take seconds each: by default every regime and every dtype, not every pair.
+OFTEN = [("eager", "float32"), ("graph", "float64"), ("xla", "float32")]
+CASES = [
+    case if case in OFTEN else pytest.param(*case, marks=pytest.mark.slow)
+    for case in itertools.product(REGIMES, DTYPES)
+]
+
+
+@pytest.mark.parametrize(("regime", "dtype"), CASES)
 class TestAgainstAllPaths:
     def test_sets_have_the_probability_of_the_paths_that_agree(self, regime, dtype):
         scores = draw_scores(7)
@@ -152,7 +161,9 @@ class TestGoldenValues:
 class TestTransitionsThatDependOnTheInput:
     """[B, T-1, K, K], here the same at each step, so that [K, K] has the right answers."""
 
-    @pytest.mark.parametrize("regime", REGIMES)
+    @pytest.mark.parametrize(
+        "regime", ["graph", *(pytest.param(r, marks=pytest.mark.slow) for r in ("eager", "xla"))]
+    )
     def test_give_the_answers_of_shared_ones_where_they_are_the_same(self, regime):
         scores = draw_scores(11, forbidden=0.05)
         varied = np.tile(scores.transitions, (SHAPE[0], SHAPE[1] - 1, 1, 1))

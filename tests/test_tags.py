@@ -488,10 +488,10 @@ def test_what_is_no_name_is_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("module", [tags, keras_crf.spans, keras_crf.schemes])
+@pytest.mark.parametrize("module", [tags, keras_crf.spans, keras_crf.schemes, keras_crf.entities])
 def test_the_tag_modules_need_numpy_only(module):
     nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
     names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     names |= {x.name for node in nodes if isinstance(node, ast.Import) for x in node.names}
-    ours = {"keras_crf", "keras_crf.schemes", "keras_crf.spans"}
+    ours = {f"keras_crf{name}" for name in ("", ".entities", ".schemes", ".spans")}
     assert names - ours <= {"collections", "functools", "itertools", "operator", "typing", "numpy"}
