@@ -139,3 +139,23 @@ def test_the_self_check_of_crfsuite(dtype):
         ([1, 0, 0], 0.1489142),
     ):
         assert_allclose(np.exp(crf.log_prob([path])), [probability], rtol=1e-5)
+
+
+@every_dtype
+def test_a_step_of_which_nothing_is_known_is_summed_over(dtype):
+    crf = tagger(dtype)
+    unknown = [[2, -1, 4], [3, -1, 2]]
+    assert_allclose(crf.log_prob(unknown, ignore_index=-1), [-9.849494, -6.6856346], rtol=1e-6)
+
+
+@every_dtype
+def test_the_next_best_tags_the_entropy_and_the_tags_most_likely_right(dtype):
+    crf = tagger(dtype)
+    best = crf.top_k(3)
+    assert_array_equal(best.tags[:, 1:], [[[4, 2, 3], [3, 2, 3]], [[3, 2, 4], [4, 2, 3]]])
+    assert_allclose(best.score[:, 1:], [[15.1, 14.8], [9.1, 8.8]], rtol=1e-6)
+    assert_allclose(crf.entropy(), [2.032092, 2.4145714], rtol=1e-6)
+    assert_array_equal(crf.posterior_decode(), [[2, 2, 3], [4, 2, 4]])
+    short = tagger(dtype, mask=SHORT).top_k(3)
+    assert_array_equal(short.tags[1], [[4, 2, 0], [3, 2, 0], [2, 4, 0]])
+    assert_allclose(short.score[1], [5.1, 4.8, 4.2], rtol=1e-6)

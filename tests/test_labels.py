@@ -50,8 +50,8 @@ def ask(regime, dtype, scores, allowed=ALLOWED):
     return run(regime, partial_answers, *floats, scores.mask, allowed, tags)
 
 
-# Tracing and compiling take seconds each: by default every regime and every dtype, not every pair.
-OFTEN = [("eager", "float32"), ("graph", "float64"), ("xla", "float32")]
+# Tracing and compiling take seconds each: the other pairs, XLA among them, are slow tests.
+OFTEN = [("eager", "float32"), ("graph", "float64")]
 CASES = [
     case if case in OFTEN else pytest.param(*case, marks=pytest.mark.slow)
     for case in itertools.product(REGIMES, DTYPES)
