@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_crf.packing import pad
 from keras_crf.scan import time_first
-from keras_crf.scores import finite, forbidden
+from keras_crf.scores import finite, forbidden, only_where
 
 
 class Chain(NamedTuple):
@@ -42,7 +42,7 @@ class Chain(NamedTuple):
 
     def where_legal(self, potentials):
         """Chains of the same legal paths, with these potentials, where all else scores 0."""
-        scores = [tf.math.log(tf.cast(~forbidden(scores), scores.dtype)) for scores in self[:4]]
+        scores = [only_where(~forbidden(scores), tf.zeros_like(scores)) for scores in self[:4]]
         legal = Chain(*scores, self.lengths)
         return legal._replace(potentials=legal.potentials + potentials)
 
@@ -106,6 +106,12 @@ class Shifts(NamedTuple):
     transitions: tf.Tensor  # [] or [B, T]
     start: tf.Tensor  # []
     end: tf.Tensor  # []
+
+
+def a_step_later(values, first=0):
+    """Values [B, T, ...], each at the step behind its own; `first` at the first step."""
+    paddings = [[0, 0], [1, 0]] + [[0, 0]] * (values.shape.rank - 2)
+    return tf.pad(values, paddings, constant_values=first)[:, :-1]
 
 
 def product(values, matrix):

@@ -4,6 +4,7 @@ Shapes and dtypes are checked when the graph is traced. Values are checked where
 raise; where it cannot (XLA), the rows that break a rule are returned, for their results to be NaN.
 """
 
+import numbers
 import string
 
 import numpy as np
@@ -196,12 +197,25 @@ def tags(value, potentials, mask):
         raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
     rank(tags, "tags", "[batch, time]")
     tags = same_steps(tags, "tags", potentials)
-    number_of_tags = tf.shape(potentials, tf.int64)[2]
-    tags = tf.where(mask, tf.cast(tags, tf.int64), 0)
-    fits = (tags >= 0) & (tags < number_of_tags)
     last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
-    values(fits, f"tags must lie in 0..{last} on kept steps; got the tag {{value}}", tags)
-    return tf.cast(tf.where(fits, tags, 0), tf.int32), tf.reduce_all(fits, axis=1)
+    message = f"tags must lie in 0..{last} on kept steps; got the tag {{value}}"
+    tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message)
+    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1)
+
+
+def below(ids, number_of_ids, kept, message):
+    """Ids [B, T] int64, 0 where dropped or out of range; and where they are in range or dropped."""
+    ids = tf.where(kept, tf.cast(ids, tf.int64), 0)
+    fits = (ids >= 0) & (ids < number_of_ids)
+    values(fits, message, ids)
+    return tf.where(fits, ids, 0), fits
+
+
+def whole(floats, name, kept):
+    """Floats [B, T] as int64, 0 where dropped or not whole; and where they are whole or dropped."""
+    right = tf.equal(floats, tf.round(floats)) | ~kept
+    values(right, f"{name} must hold whole numbers; got {{value}}", floats)
+    return tf.cast(tf.where(right & kept, floats, 0), tf.int64), right
 
 
 def labels(value, potentials, mask, ignore_index=None):
@@ -234,12 +248,17 @@ def rules(allowed, potentials):
 def allowed_sets(value, potentials):
     """Bool [B, T, K]."""
     value = _bool(value, "allowed")
+    return _like(potentials, value, "allowed", ", or be a tuple (transitions, start, end)")
+
+
+def _like(potentials, value, name, otherwise=""):
+    """`value`, refused unless it has the shape of the potentials."""
     if not value.shape.is_compatible_with(potentials.shape):
         raise ValueError(
-            "allowed must have the shape of the potentials, [batch, time, tags] = "
-            f"{potentials.shape}, or be a tuple (transitions, start, end); got {value.shape}."
+            f"{name} must have the shape of the potentials, [batch, time, tags] = "
+            f"{potentials.shape}{otherwise}; got {value.shape}."
         )
-    return same_shape(value, "allowed", tf.shape(potentials), "potentials")
+    return same_shape(value, name, tf.shape(potentials), "potentials")
 
 
 def _bool(value, name):
@@ -249,11 +268,16 @@ def _bool(value, name):
     return value
 
 
+def is_whole(value):
+    """Whether `value` is a whole number of Python or NumPy."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
 def whole_number_or_none(value, name):
     """A Python int, or None."""
     if value is None:
         return None
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+    if not is_whole(value):
         raise ValueError(f"{name} must be None or a whole number; got {value!r}.")
     return int(value)
 
@@ -266,12 +290,7 @@ def equal_to_index(labels, index):
 
 
 def _allowed_sets(value, potentials, mask):
-    if not value.shape.is_compatible_with(potentials.shape):
-        raise ValueError(
-            "tags as allowed sets must have the shape of the potentials, [batch, time, tags] = "
-            f"{potentials.shape}; got {value.shape}."
-        )
-    value = same_shape(value, "tags", tf.shape(potentials), "potentials")
+    value = _like(potentials, value, "tags as allowed sets")
     if value.dtype == tf.bool:
         return value, tf.ones(tf.shape(mask)[:1], tf.bool)
     value = tf.where(mask[..., tf.newaxis], value, tf.zeros_like(value))
@@ -294,8 +313,7 @@ def number_of_tag_weights(weights, potentials):
 
 def how_many(value, name):
     """A Python int of at least 1."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1:
+    if not is_whole(value) or value < 1:
         raise ValueError(
             f"{name} must be a whole number of at least 1, known when the graph is traced (a "
             f"Python int): got {value!r}."

@@ -131,14 +131,10 @@ def _tags(values, name, kept, number_of_tags):
     """int32 tags [B, T], 0 where dropped or wrong; and where they are right or dropped."""
     right = tf.ones_like(kept)
     if values.dtype.is_floating:
-        right = tf.equal(values, tf.round(values)) | ~kept
-        checks.values(right, f"{name} must hold whole numbers; got {{value}}", values)
-        values = tf.where(right & kept, values, 0)
-    tags = tf.where(kept, tf.cast(values, tf.int64), 0)
-    fits, last = tags >= 0, ""
-    if number_of_tags is not None:
-        fits, last = fits & (tags < number_of_tags), number_of_tags - 1
+        values, right = checks.whole(values, name, kept)
+    last = "" if number_of_tags is None else number_of_tags - 1
     rule = f"{name} must lie in 0..{last} on kept steps"
     rule += ", or be ignore_index" if name == "y_true" else ""
-    checks.values(fits, rule + "; got the tag {value}", tags)
-    return tf.cast(tf.where(fits, tags, 0), tf.int32), right & fits
+    number_of_ids = tf.int64.max if number_of_tags is None else number_of_tags
+    tags, fits = checks.below(values, number_of_ids, kept, rule + "; got the tag {value}")
+    return tf.cast(tags, tf.int32), right & fits

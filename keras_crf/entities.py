@@ -1,6 +1,5 @@
 """How probable entities are: spans of a type, summed over all tag sequences that read as them."""
 
-import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -149,5 +148,5 @@ def _check(entity, types):
         raise ValueError(f"the types of the tag names are {known}; got {(*entity,)}.")
     if not all(isinstance(number, (int, np.integer)) for number in (entity[0], *entity[2:])):
         raise ValueError(f"row, start and end must be whole numbers; got {(*entity,)}.")
-    if operator.index(entity.start) >= operator.index(entity.end):
+    if entity.start >= entity.end:
         raise ValueError(f"{entity} is empty: its end is exclusive, and must be above its start.")

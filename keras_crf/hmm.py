@@ -103,10 +103,9 @@ def _observed(observations, emission, mask, lengths):
     checks.rank(observations, "observations", "[batch, time]")
     like = tf.zeros_like(observations, emission.dtype)[..., tf.newaxis]
     kept, right = checks.mask_and_lengths(mask, lengths, like)
-    observations = tf.where(kept, tf.cast(observations, tf.int64), 0)
-    fits = (observations >= 0) & (observations < tf.shape(emission, tf.int64)[1])
     symbols = emission.shape[1]
     last = "V-1" if symbols is None else symbols - 1
     message = f"observations must lie in 0..{last} on kept steps; got {{value}}"
-    checks.values(fits, message, observations)
-    return tf.where(fits, observations, 0), kept, right & tf.reduce_all(fits, axis=1)
+    number_of_symbols = tf.shape(emission, tf.int64)[1]
+    observations, fits = checks.below(observations, number_of_symbols, kept, message)
+    return observations, kept, right & tf.reduce_all(fits, axis=1)

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from keras_crf import checks, likelihood, messages
 from keras_crf.asking import Asking
+from keras_crf.chain import a_step_later
 from keras_crf.graphs import as_graph_or_compiled
 from keras_crf.scores import finite, forbidden, log_softmax
 
@@ -97,7 +98,7 @@ def _divergence(log_p, log_q):
 
 def _expected(chain, both, values):
     """sum_t E[values_t[y_{t-1}]], [B]: values [B, T, K], at the first step those at tag 0."""
-    before = likelihood.a_step_later(likelihood.marginals(chain, both))
+    before = a_step_later(likelihood.marginals(chain, both))
     at_start = tf.one_hot(0, tf.shape(values)[2], dtype=values.dtype)
     before = tf.where(_is_first(chain), at_start, before)
     expected = tf.reduce_sum(before * values, axis=-1)
@@ -107,7 +108,7 @@ def _expected(chain, both, values):
 def _infinite_if_left_out(chain, both, log_p, log_q):
     """[B]: +inf where q forbids what p allows, else 0. (No constant, see `scores.forbidden`.)"""
     possible = ~forbidden(chain.potentials + both.from_left.messages + both.from_right.messages)
-    possible_before = _is_first(chain) | likelihood.a_step_later(possible, first=False)
+    possible_before = _is_first(chain) | a_step_later(possible, first=False)
     left_out = possible_before[..., tf.newaxis] & ~forbidden(log_p) & forbidden(log_q)
     is_left_out = tf.reduce_any(likelihood.within_only(chain, left_out), axis=[1, 2, 3])
     return -tf.math.log(tf.cast(~is_left_out, log_p.dtype))

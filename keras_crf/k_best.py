@@ -21,6 +21,7 @@ import tensorflow as tf
 from keras_crf import likelihood
 from keras_crf.recursions import STEPS_PER_SCALING
 from keras_crf.scan import scan
+from keras_crf.scores import only_where
 
 # Merging is written out once for each of the k; for more, all K * k candidates are sorted.
 MOST_TO_MERGE = 16
@@ -43,8 +44,7 @@ def k_best(chain, number_of_paths):
     not_a_number = likelihood.not_a_number(chain)[:, tf.newaxis]
     exists = _exists(centered, scores) & tf.equal(not_a_number, 0)
     tags = tf.where(exists[:, tf.newaxis] & chain.within()[..., tf.newaxis], tags, 0)
-    score = _scores(numbers, tags) + tf.math.log(tf.cast(exists, scores.dtype))
-    return Ranked(tags, score + not_a_number)
+    return Ranked(tags, only_where(exists, _scores(numbers, tags)) + not_a_number)
 
 
 def _numbers_only(chain):

@@ -14,6 +14,8 @@ that agree, which for tags is the path itself, less what is expected of all path
 Incomplete Annotations", 2008, equation 2.)
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from keras_crf import forward_backward, messages, recursions
@@ -27,7 +29,14 @@ from keras_crf.likelihood import (
     total,
     within_only,
 )
-from keras_crf.scores import forbidden, log, relative
+from keras_crf.scores import forbidden, log, only_where, relative
+
+
+class Arriving(NamedTuple):
+    """What comes in at each step from those before it that agree with the labels."""
+
+    messages: tf.Tensor  # [B, T, K], exponentials
+    trusted: tf.Tensor  # [] bool
 
 
 def agreeing(chain, labels):
@@ -39,8 +48,7 @@ def agreeing(chain, labels):
 
 def restricted(chain, allowed):
     """The chain without the tags that are not allowed."""
-    allowed = tf.cast(allowed, chain.potentials.dtype)
-    return chain._replace(potentials=chain.potentials + tf.math.log(allowed))
+    return chain._replace(potentials=only_where(allowed, chain.potentials))
 
 
 def log_prob(chain, labels):
@@ -53,16 +61,18 @@ def log_prob(chain, labels):
         centered, _ = mine.centered()
         exponentials = centered.exponentials()
         right = forward_backward.from_right(centered, exponentials)
+        arriving = _arriving(centered, exponentials, labels)
 
         def gradient(upstream):
             if labels.shape.rank == 3:
                 upstream *= _says_something(mine, labels)
             left = recursions.scaled_messages(exponentials)
             expected = scaled_counts(centered, exponentials, left, right, upstream)
-            agreeing_counts = _agreeing_counts(centered, exponentials, labels, upstream)
-            return None, *agreeing_counts.less(expected), None
+            agreed = _agreeing_counts(centered, exponentials, labels, arriving, upstream)
+            return None, *agreed.less(expected), None
 
-        return tf.stop_gradient(labels_log_prob(mine, exponentials, right, labels)), gradient
+        result = labels_log_prob(mine, exponentials, right, labels, arriving)
+        return tf.stop_gradient(result), gradient
 
     return value(labels, *chain)
 
@@ -73,20 +83,18 @@ def _says_something(chain, labels):
     return tf.cast(tf.reduce_any(disagree, axis=[1, 2]), chain.potentials.dtype)
 
 
-def labels_log_prob(chain, exponentials, right, labels):
-    """log p(labels), [B], given the exponentials of the chain and what comes in from the right.
+def labels_log_prob(chain, exponentials, right, labels, arriving):
+    """log p(labels), [B], given the exponentials of the chain and what comes in from both sides.
 
     In float64 where scores lie so far apart that the sums of one step lose digits in float32.
     """
-    arriving, arriving_trusted = _arriving(chain, exponentials, labels)
     chosen = agreeing(chain, labels)
-    terms, trusted = forward_backward.token_log_prob(exponentials, right, arriving, chosen)
+    terms, trusted = forward_backward.token_log_prob(exponentials, right, arriving.messages, chosen)
 
     def in_float64():
-        double = Chain(*(tf.cast(scores, tf.float64) for scores in chain[:4]), chain.lengths)
-        return total(token_log_prob(double, labels), chain.potentials.dtype)
+        return total(token_log_prob(chain.cast(tf.float64), labels), chain.potentials.dtype)
 
-    return tf.cond(trusted & arriving_trusted, lambda: total(terms), in_float64)
+    return tf.cond(trusted & arriving.trusted, lambda: total(terms), in_float64)
 
 
 def _restricted_exponentials(exponentials, allowed):
@@ -95,25 +103,24 @@ def _restricted_exponentials(exponentials, allowed):
 
 
 def _arriving(chain, exponentials, labels):
-    """exp of what it costs to arrive at each tag, [B, T, K], and whether to trust it."""
+    """exp of what it costs to arrive at each tag of a centered chain."""
     if labels.shape.rank == 2:
-        return arriving_scores(exponentials, labels), True
+        return Arriving(arriving_scores(exponentials, labels), True)
     scaled = recursions.scaled_messages(_restricted_exponentials(exponentials, labels))
     trusted = recursions.nothing_underflowed(
         scaled, chain.lengths, lambda: restricted(chain, labels)
     )
-    return scaled, trusted
+    return Arriving(scaled, trusted)
 
 
-def _agreeing_counts(chain, exponentials, labels, weights):
+def _agreeing_counts(chain, exponentials, labels, arriving, weights):
     """The expected use of each score by the paths that agree, rows weighted by `weights` [B]."""
     if labels.shape.rank == 2:
         return observed_counts(chain, labels, weights)
     exponentials = _restricted_exponentials(exponentials, labels)
-    left = recursions.scaled_messages(exponentials)
     chain = restricted(chain, labels)
     right = forward_backward.from_right(chain, exponentials)
-    return scaled_counts(chain, exponentials, left, right, weights)
+    return scaled_counts(chain, exponentials, arriving.messages, right, weights)
 
 
 def token_log_prob(chain, labels):
@@ -168,4 +175,5 @@ def marginals_and_log_prob(chain, tags):
     once = tf.ones_like(chain.lengths, chain.potentials.dtype)
     uses, _, trusted = forward_backward.marginals(exponentials, left, right, once)
     uses = tf.cond(trusted, lambda: uses, lambda: marginals(*messages.both_ways(centered)))
-    return uses, labels_log_prob(chain, exponentials, right, tags)
+    arriving = _arriving(centered, exponentials, tags)
+    return uses, labels_log_prob(chain, exponentials, right, tags, arriving)

@@ -1,7 +1,5 @@
 """CRFLayer: a linear-chain CRF in the place of `Dense(num_tags, activation="softmax")`."""
 
-import numbers
-
 import keras
 import tensorflow as tf
 
@@ -277,7 +275,6 @@ class CRFLayer(keras.layers.Layer):
 
 
 def _whole_number_of_tags(num_tags):
-    whole = isinstance(num_tags, numbers.Integral) and not isinstance(num_tags, bool)
-    if not whole or num_tags < 1:
+    if not checks.is_whole(num_tags) or num_tags < 1:
         raise ValueError(f"num_tags must be a whole number of at least 1, got {num_tags!r}.")
     return int(num_tags)

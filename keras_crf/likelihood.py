@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import forward_backward, messages
-from keras_crf.chain import Chain
+from keras_crf.chain import Chain, a_step_later
 from keras_crf.packing import only
 from keras_crf.scores import logsumexp, relative
 
@@ -46,12 +46,6 @@ def at_last(chain, values):
     """Values [B, T, ...] with zeros at all steps but the last within each row's length."""
     steps = tf.range(tf.shape(values)[1])
     return only(values, tf.equal(steps, chain.lengths[:, tf.newaxis] - 1))
-
-
-def a_step_later(values, first=0):
-    """Values [B, T, ...], each at the step behind its own; `first` at the first step."""
-    paddings = [[0, 0], [1, 0]] + [[0, 0]] * (values.shape.rank - 2)
-    return tf.pad(values, paddings, constant_values=first)[:, :-1]
 
 
 def picked(scores, tags):

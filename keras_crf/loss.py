@@ -181,11 +181,8 @@ def _labels(y_true, distribution):
         checks.rank(labels, "y_true", "[batch, time]")
     labels = checks.same_steps(labels, "y_true", distribution.potentials)
     if labels.dtype.is_floating:
-        whole = tf.equal(labels, tf.round(labels)) | ~distribution.mask
-        checks.values(whole, "y_true must hold whole numbers; got {value}", labels)
-        known = whole & distribution.mask
-        labels = tf.cast(tf.where(known, labels, 0), tf.int64)
-        labels = tf.where(known, labels, tf.int64.min)  # no tag, and no ignore_index
+        labels, right = checks.whole(labels, "y_true", distribution.mask)
+        labels = tf.where(right, labels, tf.int64.min)  # no tag, and no ignore_index
     return labels
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import recursions
-from keras_crf.chain import Chain, product
+from keras_crf.chain import Chain, a_step_later, product
 from keras_crf.packing import only
 from keras_crf.scan import scan, time_first
 from keras_crf.scores import finite, forbidden
@@ -83,7 +83,7 @@ def edges(alpha, transitions, messages, uses):
 
 def each_edge(chain, incoming, uses):
     """p_{t-1}(i | j) uses_t[j] at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
-    alpha = tf.pad(scaled_alpha(chain, incoming), [[0, 0], [1, 0], [0, 0]])[:, :-1]
+    alpha = a_step_later(scaled_alpha(chain, incoming))
     messages = only(incoming.messages, chain.within())[:, :, tf.newaxis]
     uses = uses[:, :, tf.newaxis]
     into = edges(alpha[..., tf.newaxis], chain.transitions, messages, uses)
@@ -144,7 +144,7 @@ def _backpropagated(chain, incoming, upstream):
 
 def _flow(chain, incoming, upstream):
     """flow_t[i] = sum_j p_t(i | j) gradient_{t+1}[j], [B, T, K]: what comes back to each step."""
-    alpha = tf.pad(scaled_alpha(chain, incoming), [[0, 0], [1, 0], [0, 0]])[:, :-1]
+    alpha = a_step_later(scaled_alpha(chain, incoming))
     messages = only(incoming.messages, chain.within())
 
     def by_products():

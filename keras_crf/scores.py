@@ -1,6 +1,5 @@
 """Arithmetic on scores, that is logarithms, where -inf forbids."""
 
-import numpy as np
 import tensorflow as tf
 
 
@@ -20,8 +19,8 @@ def forbidden(scores):
 
 
 def only_where(allowed, scores):
-    """Scores where allowed, and -inf elsewhere."""
-    return tf.where(allowed, scores, scores.dtype.as_numpy_dtype(-np.inf))
+    """Scores where allowed, and -inf elsewhere. (No constant, see `forbidden`.)"""
+    return tf.where(allowed, scores, tf.math.log(tf.cast(allowed, scores.dtype)))
 
 
 def log(sums):

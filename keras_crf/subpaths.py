@@ -17,9 +17,10 @@ import tensorflow as tf
 
 from keras_crf import checks, likelihood, messages
 from keras_crf.asking import Asking
+from keras_crf.chain import a_step_later
 from keras_crf.graphs import as_graph, as_graph_or_compiled
 from keras_crf.scan import scan, time_first
-from keras_crf.scores import finite, log_softmax, logsumexp
+from keras_crf.scores import finite, log_softmax, logsumexp, only_where
 
 
 class Pieces(NamedTuple):
@@ -52,7 +53,7 @@ def _subpath_log_prob(chain, pieces, spans, tags):
     places = spans.places[:, tf.newaxis] + offsets
     asked = offsets < spans.lengths[:, tf.newaxis]
     tags = tf.where(asked, tags, 0)
-    moves = _moves_from(chain, likelihood.a_step_later(tags), spans.rows, places, asked)
+    moves = _moves_from(chain, a_step_later(tags), spans.rows, places, asked)
     log_next = log_softmax(moves + _at(pieces.ahead, spans.rows, places, asked))
     first = _at(pieces.log_marginals, spans.rows, places, asked)
     terms = likelihood.picked(tf.where(tf.equal(offsets, 0)[:, tf.newaxis], first, log_next), tags)
@@ -75,7 +76,7 @@ def _span_log_prob(chain, pieces, spans, offsets, starts, continues, of_type):
     asked = within & (offsets <= spans.lengths[:, tf.newaxis])
     allowed = _allowed(spans, offsets, starts, continues, of_type)
     log_next = _log_next(chain, pieces, spans.rows, places, asked)
-    log_next = tf.where(allowed, log_next, tf.math.log(tf.zeros_like(log_next)))
+    log_next = only_where(allowed, log_next)
 
     def cell(inputs, state, _):
         moves, is_asked = inputs
