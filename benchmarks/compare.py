@@ -28,28 +28,21 @@ SLOW = {"torch-struct": 3}
 # Ends for want of memory (24 GB) at the last shape.
 TOO_LARGE = {"torch-struct": [4]}
 
-# How many times faster than a peer ours has to be, by shape: (task, ours, peer) -> ratios.
-FLOORS = {
-    ("loss", "ours", "tfa"): [1.8, 1.8, 1.8, 4, 7],
-    ("loss", "ours-jit", "tfa"): [5, 5, 5, 12, 14],
-    ("decode", "ours", "tfa"): [1.1, 1.1, 1.1, 1.2, 1.5],
-    ("decode", "ours-jit", "tfa"): [8, 8, 8, 6, 5],
-    ("loss", "ours", "pytorch-crf"): [7, 7, 7, 7, 7],
-    ("loss", "ours-jit", "pytorch-crf"): [18, 18, 18, 18, 18],
-    ("decode", "ours", "pytorch-crf"): [1.4, 1.4, 1.4, 1.4, 1.4],
-    ("decode", "ours-jit", "pytorch-crf"): [5, 5, 5, 5, 5],
-    ("loss", "ours-jit", "C"): [1 / 9, 1 / 9, 1 / 9, 1 / 2.8, 1 / 2.8],
-}
-AIMS = {
-    ("loss", "ours", "tfa"): [4, 4, 4, 8, 12],
-    ("loss", "ours-jit", "tfa"): [15, 15, 15, 25, 25],
-    ("decode", "ours", "tfa"): [3, 3, 3, 3, 3],
-    ("decode", "ours-jit", "tfa"): [20, 20, 20, 12, 12],
-    ("loss", "ours", "pytorch-crf"): [15, 15, 15, 15, 15],
-    ("loss", "ours-jit", "pytorch-crf"): [40, 40, 40, 40, 40],
-    ("decode", "ours", "pytorch-crf"): [5, 5, 5, 5, 5],
-    ("decode", "ours-jit", "pytorch-crf"): [30, 30, 30, 30, 30],
-    ("loss", "ours-jit", "C"): [1 / 3, 1 / 3, 1 / 3, 1, 1],
+# How many times faster than a peer ours has to be, and what we want, by shape:
+# (task, ours, peer) -> (floors, aims).
+WANTED = {
+    ("loss", "ours", "tfa"): ([1.8, 1.8, 1.8, 4, 7], [4, 4, 4, 8, 12]),
+    ("loss", "ours-jit", "tfa"): ([5, 5, 5, 12, 14], [15, 15, 15, 25, 25]),
+    ("decode", "ours", "tfa"): ([1.1, 1.1, 1.1, 1.2, 1.5], [3, 3, 3, 3, 3]),
+    ("decode", "ours-jit", "tfa"): ([8, 8, 8, 6, 5], [20, 20, 20, 12, 12]),
+    ("loss", "ours", "pytorch-crf"): ([7, 7, 7, 7, 7], [15, 15, 15, 15, 15]),
+    ("loss", "ours-jit", "pytorch-crf"): ([18, 18, 18, 18, 18], [40, 40, 40, 40, 40]),
+    ("decode", "ours", "pytorch-crf"): ([1.4, 1.4, 1.4, 1.4, 1.4], [5, 5, 5, 5, 5]),
+    ("decode", "ours-jit", "pytorch-crf"): ([5, 5, 5, 5, 5], [30, 30, 30, 30, 30]),
+    ("loss", "ours-jit", "C"): (
+        [1 / 9, 1 / 9, 1 / 9, 1 / 2.8, 1 / 2.8],
+        [1 / 3, 1 / 3, 1 / 3, 1, 1],
+    ),
 }
 
 
@@ -169,11 +162,10 @@ def print_ratios(medians, positions):
     """The ratios beside floor and aim; returns whether each floor is met."""
     met = True
     print("\ntimes as fast as the peer (floor, aim)")
-    for key, floors in FLOORS.items():
-        task, mine, peer = key
+    for (task, mine, peer), (floors, aims) in WANTED.items():
         for position in positions:
             ratio = medians[position][task, peer] / medians[position][task, mine]
-            floor, aim = floors[position], AIMS[key][position]
+            floor, aim = floors[position], aims[position]
             verdict = "below its floor" if ratio < floor else "aim" if ratio >= aim else ""
             met &= ratio >= floor
             shape = str(SHAPES[position])

@@ -3,12 +3,25 @@
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_crf import LinearChainCRF
 
 REGIMES = ("eager", "graph", "xla")
 DTYPES = ("float32", "float64")
+
+every_way = pytest.mark.parametrize(  # in graphs and under XLA each traces for seconds
+    ("regime", "dtype"),
+    [
+        ("eager", "float32"),
+        ("eager", "float64"),
+        ("graph", "float64"),
+        ("xla", "float32"),
+        pytest.param("graph", "float32", marks=pytest.mark.slow),
+        pytest.param("xla", "float64", marks=pytest.mark.slow),
+    ],
+)
 
 
 def run(regime, function, *arrays):

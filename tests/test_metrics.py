@@ -22,28 +22,14 @@ from keras_crf import (
     recursions,
     tags,
 )
+from spelling import LIKE_IOBES, SCHEMES, names_of
 
-PREFIXES = {
-    "IOB1": "IB",
-    "IOB2": "BI",
-    "IOE1": "IE",
-    "IOE2": "IE",
-    "IOBES": "BIES",
-    "BILOU": "BILU",
-    "BMES": "BMES",
-}
-SCHEMES = list(PREFIXES)
-# seqeval has no BMES, and its default mode has only the letters of IOBES.
-LIKE_IOBES = {"BILOU": str.maketrans("LU", "ES"), "BMES": str.maketrans("M", "I")}
+TYPES = ("X", "Y", "geo-loc")
 MODES = ["one_hot", "int", "marginals", "potentials"]
 AVERAGES = ["micro", "macro", "weighted"]
 DATA = pathlib.Path(__file__).parents[2] / "shared" / "data"
 NAMES = ["O", "B-X", "I-X"]
 NO_WARNINGS = pytest.mark.filterwarnings("ignore::UserWarning")
-
-
-def names_of(scheme, types=("X", "Y", "geo-loc")):
-    return ["O", *(f"{prefix}-{type_}" for type_ in types for prefix in PREFIXES[scheme])]
 
 
 def corrupted(sequence, names, generator, share=0.2):
@@ -52,7 +38,7 @@ def corrupted(sequence, names, generator, share=0.2):
 
 def random_pairs(scheme, count):
     """True and predicted sequences, both with breaks, that share many of their spans."""
-    generator, names = random.Random(scheme), names_of(scheme)
+    generator, names = random.Random(scheme), names_of(scheme, TYPES)
     for _ in range(count):
         weights = [3, *(generator.choice((1, 5)) for _ in names[1:])]
         gold = generator.choices(names, weights, k=generator.randrange(12))
@@ -115,20 +101,20 @@ class TestSpanF1IsThatOfSeqeval:
     @pytest.mark.parametrize("scheme", SCHEMES)
     def test_on_random_sequences(self, scheme, strict):
         pairs = list(random_pairs(scheme, 1000))
-        assert_equal_to_seqeval(pairs, names_of(scheme), scheme, strict)
+        assert_equal_to_seqeval(pairs, names_of(scheme, TYPES), scheme, strict)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("strict", [False, True])
     @pytest.mark.parametrize("scheme", SCHEMES)
     def test_on_ten_thousand_random_sequences(self, scheme, strict):
         pairs = list(random_pairs(scheme, 10_000))
-        assert_equal_to_seqeval(pairs, names_of(scheme), scheme, strict)
+        assert_equal_to_seqeval(pairs, names_of(scheme, TYPES), scheme, strict)
 
     @pytest.mark.parametrize("strict", [False, True])
     @pytest.mark.parametrize("scheme", SCHEMES)
     def test_on_each_short_sequence_by_itself(self, scheme, strict):
         """Each row has the counts of `tags_to_spans`: sums over rows would hide what cancels."""
-        names = names_of(scheme)
+        names = names_of(scheme, TYPES)
         metric = SpanF1(names, scheme, strict=strict)
         for gold, predicted in random_pairs(scheme, 60):
             spans = [
@@ -198,7 +184,7 @@ class TestSpanF1:
 class TestStreaming:
     @pytest.mark.parametrize("average", AVERAGES)
     def test_uneven_batches_give_what_all_at_once_gives(self, average):
-        names = names_of("IOB2")
+        names = names_of("IOB2", TYPES)
         pairs = list(random_pairs("IOB2", 101))
         (gold, mask), (predicted, _) = (as_arrays(side, names) for side in zip(*pairs, strict=True))
         metrics = [SpanF1(names, average=average), TagAccuracy(), SequenceAccuracy()]

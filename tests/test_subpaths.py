@@ -10,21 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from keras_crf import LinearChainCRF
 from laws import EVERY_MASK, SHAPE, STEPS, TAGS, draw_scores
 from oracle import Oracle, subpath_log_prob
-from regimes import DTYPES, run
+from regimes import DTYPES, every_way, run
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-11}
 
-every_way = pytest.mark.parametrize(  # in graphs and under XLA each traces for seconds
-    ("regime", "dtype"),
-    [
-        ("eager", "float32"),
-        ("eager", "float64"),
-        ("graph", "float64"),
-        ("xla", "float32"),
-        pytest.param("graph", "float32", marks=pytest.mark.slow),
-        pytest.param("xla", "float64", marks=pytest.mark.slow),
-    ],
-)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 

@@ -17,24 +17,9 @@ import keras_crf.schemes
 import keras_crf.spans
 from keras_crf import tags
 from keras_crf.tags import BrokenTag, Span
+from spelling import LIKE_IOBES, PREFIXES, SCHEMES, names_of
 
-PREFIXES = {
-    "IOB1": "IB",
-    "IOB2": "BI",
-    "IOE1": "IE",
-    "IOE2": "IE",
-    "IOBES": "BIES",
-    "BILOU": "BILU",
-    "BMES": "BMES",
-}
-SCHEMES = list(PREFIXES)
-# seqeval has no BMES, and its default mode has only the letters of IOBES.
-LIKE_IOBES = {"BILOU": str.maketrans("LU", "ES"), "BMES": str.maketrans("M", "I")}
 DATA = pathlib.Path(__file__).parents[2] / "shared" / "data"
-
-
-def names_of(scheme, types=("X", "Y")):
-    return ["O", *(f"{prefix}-{type_}" for type_ in types for prefix in PREFIXES[scheme])]
 
 
 def all_sequences(names, longest):
