@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_crf.chain import product, row
-from keras_crf.scan import scan, time_first
+from keras_crf.scan import STEPS_PER_TURN, scan, time_first
 from keras_crf.scores import finite, forbidden, log, logsumexp, relative
 
 # Numbers are scaled every few steps only. (STEPS_PER_TURN is a multiple of it.)
@@ -72,15 +72,20 @@ def scaled_messages(exponentials):
 
 def _exact_messages(chain):
     """The same recurrence on logarithms: slower, and right for scores of any size."""
+    return _messages(chain, logsumexp, STEPS_PER_SCALING)
+
+
+def _messages(chain, add_up, steps_per_turn=STEPS_PER_TURN):
+    """The recurrence as it stands above, with `add_up` over the tags of the step before."""
 
     def cell(inputs, state, place):
         alpha = state + inputs[0]
         if place % STEPS_PER_SCALING == 0:
             alpha = relative(alpha)
-        return state, logsumexp(alpha[:, :, tf.newaxis] + chain.leaving(inputs), axis=1)
+        return state, add_up(alpha[:, :, tf.newaxis] + chain.leaving(inputs), axis=1)
 
     start = chain.at_each_row(chain.start)
-    return time_first(scan(cell, chain.by_step(), start, start.dtype, STEPS_PER_SCALING)[0])
+    return time_first(scan(cell, chain.by_step(), start, start.dtype, steps_per_turn)[0])
 
 
 def trusted(scaled):
@@ -121,25 +126,18 @@ def viterbi(chain):
         best_t = potentials_t + incoming_t, with max in place of logsumexp
         y_n = argmax(best_n + end)        y_t = argmax_i(best_t[i] + transitions[i, y_{t+1}])
 
-    Of equal paths it is the one with the lowest tag, last step first. Only the best scores are
-    kept: the way back finds each predecessor again.
+    Of equal paths it is the one with the lowest tag, last step first. Only the messages are kept:
+    the way back finds each predecessor again.
     """
     chain, _ = chain.centered()
     arriving = tf.linalg.matrix_transpose(chain.transitions)  # [j, i]
-
-    def forward(inputs, state, place):
-        best = state + inputs[0]
-        if place % STEPS_PER_SCALING == 0:
-            best = relative(best)
-        return best, tf.reduce_max(best[:, :, tf.newaxis] + chain.leaving(inputs), axis=1)
 
     def backward(inputs, state, _):
         tags = tf.argmax(inputs[0] + state, axis=-1, output_type=tf.int32)
         return tags, row(inputs[1] if chain.varies else arriving, tags)
 
-    start, end = chain.at_each_row(chain.start), chain.at_each_row(chain.end)
-    best, _ = scan(forward, chain.by_step(), start, start.dtype)
-    inputs = [time_first(best), arriving] if chain.varies else [time_first(best)]
+    best = chain.potentials + _messages(chain, tf.reduce_max)
+    inputs = [best, arriving] if chain.varies else [best]
     from_last = [time_first(chain.reverse_time(values)) for values in inputs]
-    tags, _ = scan(backward, from_last, end, tf.int32)
+    tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32)
     return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)
