@@ -15,16 +15,16 @@ class Asking:
     def _run_on_tags(self, function, tags):
         """`_run` on tags [B, T], with NaN in the result for the rows whose tags are no tags."""
         tags, right = checks.tags(tags, self._chain.potentials, self.mask)
-        return _broken_unless(right, self._run(function, tags))
+        return broken_unless(right, self._run(function, tags))
 
     def _run_on_labels(self, function, labels, ignore_index):
         """The same on tags, or on allowed sets [B, T, K]."""
         potentials = self._chain.potentials
         labels, right = checks.labels(labels, potentials, self.mask, ignore_index)
-        return _broken_unless(right, self._run(function, labels))
+        return broken_unless(right, self._run(function, labels))
 
 
-def _broken_unless(right, results):
+def broken_unless(right, results):
     """Results [B, ...] with NaN in the rows that are not right, [B]."""
     right = tf.reshape(right, [-1] + [1] * (results.shape.rank - 1))
     return results + likelihood.nan_unless(right, results.dtype)

@@ -4,12 +4,17 @@ import tensorflow as tf
 
 ATTRIBUTE = "_keras_crf"
 DECODED = "_keras_crf_decoded"
+RULES = "_keras_crf_rules"
 
 
-def carry(outputs, distribution, decoded=False):
-    """`outputs`, carrying `distribution` from now on; `decoded`: they are its best path."""
+def carry(outputs, distribution, decoded=False, rules=None):
+    """`outputs`, carrying from now on `distribution` and the `Rules` that it keeps, if any.
+
+    `decoded` says that they are its best path.
+    """
     setattr(outputs, ATTRIBUTE, distribution)
     setattr(outputs, DECODED, decoded)
+    setattr(outputs, RULES, rules)
     return outputs
 
 
@@ -21,6 +26,11 @@ def carried(outputs):
 def is_decoded(outputs):
     """Whether a tensor is itself the best path of the distribution that it carries."""
     return getattr(outputs, DECODED, False)
+
+
+def rules_of(outputs):
+    """The `Rules` that the distribution of a tensor keeps, or None."""
+    return getattr(outputs, RULES, None)
 
 
 def distribution_of(outputs):

@@ -73,7 +73,7 @@ class Chain(NamedTuple):
         """The transitions out of each step, [K, K] or [B, T, K, K] (at the last step zeros)."""
         if not self.varies:
             return self.transitions
-        return tf.pad(self.transitions[:, 1:], [[0, 0], [0, 1], [0, 0], [0, 0]])
+        return a_step_earlier(self.transitions)
 
     def by_step(self):
         """What `scan` takes: potentials, and the transitions out of each step if they vary."""
@@ -112,6 +112,11 @@ def a_step_later(values, first=0):
     """Values [B, T, ...], each at the step behind its own; `first` at the first step."""
     paddings = [[0, 0], [1, 0]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.pad(values, paddings, constant_values=first)[:, :-1]
+
+
+def a_step_earlier(values):
+    """Values [B, T, ...], each at the step before its own; zeros at the last step."""
+    return tf.pad(values[:, 1:], [[0, 0], [0, 1]] + [[0, 0]] * (values.shape.rank - 2))
 
 
 def product(values, matrix):

@@ -5,10 +5,10 @@ raise; where it cannot (XLA), the rows that break a rule are returned, for their
 """
 
 import numbers
-import string
 
-import numpy as np
 import tensorflow as tf
+
+from keras_crf.raising import refuse_unless
 
 
 def tensor(value, name):
@@ -116,37 +116,6 @@ def same_shape(value, name, shape, what):
         return tf.reshape(value, shape)
 
 
-def values(right, message, shown, axes=("row", "step")):
-    """Raises `message` where TensorFlow can, about the first place that is not `right`.
-
-    Args:
-        right: bool tensor over rows, [B], or rows and steps, [B, T].
-        message: what is wrong, with {value} where the value goes.
-        shown: tensor of the shape of `right` that holds the values.
-        axes: the words for a place along the axes.
-    """
-    axes = axes[: right.shape.rank]
-    message += " at " + ", ".join(f"{axis} {{{axis}}}" for axis in axes) + "."
-    if tf.executing_eagerly():
-        wrong = np.argwhere(~right.numpy())
-        if len(wrong):
-            place = dict(zip(axes, wrong[0], strict=True))
-            raise ValueError(message.format(value=shown.numpy()[tuple(wrong[0])], **place))
-    else:
-        tf.debugging.Assert(tf.reduce_all(right), _assertion_data(right, message, shown, axes))
-
-
-def _assertion_data(right, message, shown, axes):
-    """The words of the message as strings, and between them the tensors they speak of."""
-    steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
-    places = tf.reshape(tf.range(tf.size(right)), tf.shape(right))
-    first = tf.reduce_min(tf.where(right, tf.size(right), places))
-    value = tf.reduce_sum(tf.where(tf.equal(places, first), shown, tf.zeros_like(shown)))
-    tensors = dict(zip(axes, (first // steps, first % steps), strict=False)) | {"value": value}
-    parsed = string.Formatter().parse(message)
-    return [part for words, name, *_ in parsed for part in (words, tensors.get(name, ""))]
-
-
 def mask_and_lengths(mask, lengths, potentials):
     """[B, T] bool of the steps that both keep, and [B] bool of the rows whose values are right."""
     shape = tf.shape(potentials)[:2]
@@ -160,14 +129,14 @@ def mask_and_lengths(mask, lengths, potentials):
         kept &= tf.cast(mask, tf.bool)
         if mask.dtype != tf.bool:
             binary = tf.equal(mask, 0) | tf.equal(mask, 1)
-            values(binary, "mask must hold True and False, or 1 and 0; got {value}", mask)
+            refuse_unless(binary, "mask must hold True and False, or 1 and 0; got {value}", mask)
             right &= tf.reduce_all(binary, axis=1)
     if lengths is not None:
         lengths = _lengths(lengths, potentials)
         steps = potentials.shape[1]
         kept &= tf.range(shape[1]) < tf.cast(lengths, tf.int32)[:, tf.newaxis]
         fits = (lengths >= 0) & (lengths <= tf.cast(shape[1], lengths.dtype))
-        values(
+        refuse_unless(
             fits,
             f"lengths must lie in 0..{'T' if steps is None else steps}; got {{value}}",
             lengths,
@@ -207,14 +176,14 @@ def below(ids, number_of_ids, kept, message):
     """Ids [B, T] int64, 0 where dropped or out of range; and where they are in range or dropped."""
     ids = tf.where(kept, tf.cast(ids, tf.int64), 0)
     fits = (ids >= 0) & (ids < number_of_ids)
-    values(fits, message, ids)
+    refuse_unless(fits, message, ids)
     return tf.where(fits, ids, 0), fits
 
 
 def whole(floats, name, kept):
     """Floats [B, T] as int64, 0 where dropped or not whole; and where they are whole or dropped."""
     right = tf.equal(floats, tf.round(floats)) | ~kept
-    values(right, f"{name} must hold whole numbers; got {{value}}", floats)
+    refuse_unless(right, f"{name} must hold whole numbers; got {{value}}", floats)
     return tf.cast(tf.where(right & kept, floats, 0), tf.int64), right
 
 
@@ -230,14 +199,14 @@ def labels(value, potentials, mask, ignore_index=None):
     return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
 
-def rules(allowed, potentials):
+def rules(allowed, number_of_tags):
     """Bool tensors of which transitions [K, K], start [K] and end [K] are allowed."""
     if len(allowed) != 3:
         raise ValueError(
             f"allowed must be three arrays, (transitions, start, end); got {len(allowed)}."
         )
-    tags = potentials.shape[2]
-    names, shapes = ("transitions", "start", "end"), ([tags, tags], [tags], [tags])
+    tags = [number_of_tags]
+    names, shapes = ("transitions", "start", "end"), (tags * 2, tags, tags)
     parts = [_bool(part, f"allowed {name}") for part, name in zip(allowed, names, strict=True)]
     for part, name, shape in zip(parts, names, shapes, strict=True):
         if not part.shape.is_compatible_with(shape):
@@ -299,7 +268,9 @@ def _allowed_sets(value, potentials, mask):
         tf.where(binary, tf.constant(value.dtype.min, value.dtype), value), axis=2
     )
     right = tf.reduce_all(binary, axis=2)
-    values(right, "tags as allowed sets must hold 0 and 1, or False and True; got {value}", wrong)
+    refuse_unless(
+        right, "tags as allowed sets must hold 0 and 1, or False and True; got {value}", wrong
+    )
     return tf.equal(value, 1), tf.reduce_all(right, axis=1)
 
 

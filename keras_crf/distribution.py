@@ -145,7 +145,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         """
         constrained = copy.copy(self)
         if isinstance(allowed, tuple):
-            rules = checks.rules(allowed, self._chain.potentials)
+            rules = checks.rules(allowed, self._chain.potentials.shape[2])
             shared = [only_where(*pair) for pair in zip(rules, self._chain[1:4], strict=True)]
             chain = Chain(self._chain.potentials, *shared, self._chain.lengths)
         else:

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from keras_crf import checks, likelihood
+from keras_crf.raising import refuse_unless
 from keras_crf.scores import log
 
 # How far from 1 the sum of a float32 row of probabilities may be.
@@ -72,13 +73,13 @@ def _probabilities(value, name, axes, dtype=None):
     value = tf.cast(value, dtype or (tf.float32 if value.dtype.size < 4 else value.dtype))
     words = ("state", "column") if value.shape.rank == 2 else ("state",)
     positive = value >= 0
-    checks.values(positive, f"{name} must hold probabilities; got {{value}}", value, words)
+    refuse_unless(positive, f"{name} must hold probabilities; got {{value}}", value, words)
     sums = tf.reduce_sum(value, axis=-1)
     to_one = tf.abs(sums - 1) <= TOLERANCE
     message = f"{name} must sum to 1 for each state; got the sum {{value}}"
     if value.shape.rank == 1:
         message, to_one, sums = f"{name} must sum to 1; got {{value}}", to_one[None], sums[None]
-    checks.values(to_one, message, sums, ("row",))
+    refuse_unless(to_one, message, sums, ("row",))
     return value, tf.reduce_all(positive) & tf.reduce_all(to_one)
 
 

@@ -26,6 +26,7 @@ from keras_crf import checks, likelihood, messages
 from keras_crf.asking import Asking
 from keras_crf.chain import a_step_later
 from keras_crf.graphs import as_graph_or_compiled
+from keras_crf.raising import refuse_unless
 from keras_crf.scores import finite, forbidden, log_softmax
 
 
@@ -189,6 +190,6 @@ def _comparable(this, other):
     mask = checks.same_shape(other.mask, "the mask of other", tf.shape(this.mask), "distribution")
     same = tf.equal(mask, this.mask)
     message = "other must have the mask of this distribution: its mask holds {value}, not the same,"
-    checks.values(same, message, tf.cast(mask, tf.int32))
+    refuse_unless(same, message, tf.cast(mask, tf.int32))
     chain = other._chain._replace(potentials=theirs).cast(mine.dtype)
     return chain, tf.reduce_all(same, axis=1)

@@ -1,11 +1,13 @@
 """CRFLayer: a linear-chain CRF in the place of `Dense(num_tags, activation="softmax")`."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks
 from keras_crf.carrying import carry
 from keras_crf.distribution import LinearChainCRF
+from keras_crf.rules import Rules
 
 DECODED_MODES = ("one_hot", "int")
 OUTPUT_MODES = (*DECODED_MODES, "marginals", "potentials")
@@ -40,6 +42,17 @@ class CRFLayer(keras.layers.Layer):
         use_kernel: whether to project the features; without, they are the potentials and D is K.
         use_boundary: whether `start` and `end` are learned; without, they are zero.
         tag_names: the K names of the tags, kept with the model for those who print or export.
+        scheme: the name of the tag scheme that the names are written in, such as "BIO"; or rules of
+            your own, bool `(transitions [K, K], start [K], end [K])`. What they rule out has
+            probability 0, exactly, in the loss, in every decoder, in marginals, in samples and in
+            the exported model: -inf is added to what the weights say, and no weight is changed.
+            See `LinearChainCRF.constrained`, `tags.allowed_transitions`.
+        illegal_gold: what is done about true tags that break the scheme:
+            "raise": `CRFLoss` refuses them, naming row, step and both tags (under XLA, which cannot
+                raise, the loss is NaN);
+            "allow": they say nothing where they break it, and the rest of the row is learned from:
+                of two tags that may not follow each other neither is taken for known, and no first
+                or last tag that may not be that. Such losses cost as those of partial labels do.
         pad_tag: what `output_mode="int"` says on dropped steps.
         lr_multiplier: how many times faster than the rest of the model transitions, start and end
             are trained, under any optimizer. The weights are stored divided by it.
@@ -55,8 +68,9 @@ class CRFLayer(keras.layers.Layer):
 
     Raises:
         ValueError: `num_tags` below 1, an unknown `output_mode`, `tag_names` that are not K
-            different names; on call: features that are not [B, T, D], or not K wide with
-            `use_kernel=False`, and masks or lengths that do not go with them.
+            different names, a `scheme` that is not theirs or under which rows of some length have
+            no legal path (the shortest is named); on call: features that are not [B, T, D], or not
+            K wide with `use_kernel=False`, and masks or lengths that do not go with them.
         TypeError: features that are not floating point.
 
     Source: Lafferty, McCallum and Pereira, "Conditional Random Fields", 2001; on top of a BiLSTM:
@@ -77,6 +91,8 @@ class CRFLayer(keras.layers.Layer):
         use_kernel=True,
         use_boundary=True,
         tag_names=None,
+        scheme=None,
+        illegal_gold="raise",
         pad_tag=0,
         lr_multiplier=1.0,
         jit_compile=False,
@@ -102,6 +118,11 @@ class CRFLayer(keras.layers.Layer):
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
         self.tag_names = checks.tag_names(tag_names, self.num_tags)
+        self.scheme = scheme
+        self.illegal_gold = illegal_gold
+        self.rules = (
+            None if scheme is None else Rules(scheme, self.tag_names, self.num_tags, illegal_gold)
+        )
         self.pad_tag = pad_tag
         if not lr_multiplier > 0:
             raise ValueError(f"lr_multiplier must be above 0, got {lr_multiplier}.")
@@ -183,7 +204,7 @@ class CRFLayer(keras.layers.Layer):
             outputs._keras_mask = distribution.mask  # metrics leave out what the CRF left out
         decoded = self.output_mode in DECODED_MODES
         distribution = distribution.compiled() if self.jit_compile else distribution
-        return carry(outputs, distribution, decoded)
+        return carry(outputs, distribution, decoded, self.rules)
 
     def distribution(self, features, mask=None, lengths=None, jit_compile=None):
         """The `LinearChainCRF` of these features, for custom training loops.
@@ -209,7 +230,7 @@ class CRFLayer(keras.layers.Layer):
             # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
             kept, _ = checks.mask_and_lengths(mask, lengths, features)
             features = tf.where(kept[..., tf.newaxis], features, tf.zeros_like(features))
-        return LinearChainCRF(
+        distribution = LinearChainCRF(
             self._potentials(features),
             self._multiplied(self.transitions),
             start=self._multiplied(self.start) if self.use_boundary else None,
@@ -218,6 +239,7 @@ class CRFLayer(keras.layers.Layer):
             lengths=lengths,
             jit_compile=self.jit_compile if jit_compile is None else jit_compile,
         )
+        return distribution if self.rules is None else distribution.constrained(self.rules.allowed)
 
     def _potentials(self, features):
         if not self.use_kernel:
@@ -267,11 +289,20 @@ class CRFLayer(keras.layers.Layer):
             "use_kernel": self.use_kernel,
             "use_boundary": self.use_boundary,
             "tag_names": self.tag_names,
+            "scheme": _without_arrays(self.scheme),
+            "illegal_gold": self.illegal_gold,
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,
             "jit_compile": self.jit_compile,
             **attributes,
         }
+
+
+def _without_arrays(scheme):
+    """A scheme as JSON can hold it: its name, or rules as lists."""
+    if scheme is None or isinstance(scheme, str):
+        return scheme
+    return [np.asarray(part).tolist() for part in scheme]
 
 
 def _whole_number_of_tags(num_tags):

@@ -4,7 +4,8 @@ import keras
 import tensorflow as tf
 
 from keras_crf import checks
-from keras_crf.carrying import distribution_of, is_stand_in
+from keras_crf.asking import broken_unless
+from keras_crf.carrying import distribution_of, is_stand_in, rules_of
 
 REDUCTIONS = ("sum_over_batch_size", "sum", "none", "mean_per_token")
 
@@ -44,8 +45,8 @@ class CRFLoss(keras.losses.Loss):
 
     Raises:
         ValueError: an output that carries no distribution; y_true of another shape; a label that is
-            not in 0..K-1 on a kept step (in a graph InvalidArgumentError; under XLA the loss is
-            NaN).
+            not in 0..K-1 on a kept step, or breaks the rules of the layer's `scheme` (in a graph
+            InvalidArgumentError; under XLA the loss is NaN).
 
     Source: Lafferty, McCallum and Pereira, "Conditional Random Fields", 2001.
 
@@ -86,7 +87,10 @@ class CRFLoss(keras.losses.Loss):
     def _losses(self, y_true, y_pred, step_weights):
         """The loss of each row, [B], its steps weighted by `step_weights` [B, T] or None."""
         distribution = distribution_of(y_pred)
-        labels = _labels(y_true, distribution)
+        labels, right = _legal_labels(y_true, y_pred, self.ignore_index)
+        return broken_unless(right, self._of_labels(labels, distribution, step_weights))
+
+    def _of_labels(self, labels, distribution, step_weights):
         if self.tag_weights is not None:
             of_tags = self._weights_of_tags(labels, distribution)
             step_weights = (
@@ -161,13 +165,22 @@ def crf_loss(y_true, y_pred):
     """
     if is_stand_in(y_pred):
         return tf.zeros(tf.shape(y_pred)[:2])
-    distribution = distribution_of(y_pred)
-    return -distribution.token_log_prob(_labels(y_true, distribution))
+    labels, right = _legal_labels(y_true, y_pred)
+    return broken_unless(right, -distribution_of(y_pred).token_log_prob(labels))
 
 
 def _weighted(values, weights):
     """values * weights, with 0 for what has weight 0, were it -inf."""
     return tf.math.multiply_no_nan(values, tf.cast(weights, values.dtype))
+
+
+def _legal_labels(y_true, y_pred, ignore_index=None):
+    """The labels as the scheme of the layer allows them, and which rows are right, [B]."""
+    distribution, rules = distribution_of(y_pred), rules_of(y_pred)
+    labels = _labels(y_true, distribution)
+    if rules is None:
+        return labels, tf.ones(tf.shape(labels)[:1], tf.bool)
+    return rules.applied(labels, distribution, ignore_index)
 
 
 def _labels(y_true, distribution):

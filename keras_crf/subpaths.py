@@ -19,6 +19,7 @@ from keras_crf import checks, likelihood, messages
 from keras_crf.asking import Asking
 from keras_crf.chain import a_step_later
 from keras_crf.graphs import as_graph, as_graph_or_compiled
+from keras_crf.raising import refuse_unless
 from keras_crf.scan import scan, time_first
 from keras_crf.scores import finite, log_softmax, logsumexp, only_where
 
@@ -176,7 +177,7 @@ class Subpaths(Asking):
         number_of_tags = self._chain.start.shape[0] or tf.shape(self._chain.start)[0]
         asked = tf.sequence_mask(spans.lengths, tf.shape(tags)[1])
         fits = (tags >= 0) & (tags < number_of_tags) | ~asked
-        checks.values(fits, "tags must lie in 0..K-1; got {value}", tags, ("subpath", "place"))
+        refuse_unless(fits, "tags must lie in 0..K-1; got {value}", tags, ("subpath", "place"))
         result = _subpath_log_prob(self._chain, self._run(_pieces), spans, tf.where(fits, tags, 0))
         right &= tf.reduce_all(fits, axis=1)
         return result + likelihood.nan_unless(right, result.dtype)
@@ -215,7 +216,7 @@ class Subpaths(Asking):
             (ends <= steps, f"each {name} must end within its row; got the end {{value}}", ends),
         )
         for right, message, shown in rules:
-            checks.values(right, message, shown, (name,))
+            refuse_unless(right, message, shown, (name,))
         right = functools.reduce(tf.logical_and, (right for right, *_ in rules))
         rows, starts, lengths = (tf.where(right, x, 0) for x in (rows, starts, lengths))
         kept = self._are_kept(Spans(rows, starts, lengths), longest, name)
@@ -227,7 +228,7 @@ class Subpaths(Asking):
         steps = spans.places[:, tf.newaxis] + tf.range(longest)
         kept = _at(self.mask, spans.rows, steps, asked) | ~asked
         message = f"each {name} must hold kept steps only; the mask drops step {{value}},"
-        checks.values(kept, message, steps, (name, "place"))
+        refuse_unless(kept, message, steps, (name, "place"))
         return tf.reduce_all(kept, axis=1)
 
     def _places(self, rows, steps, asked):

@@ -80,7 +80,9 @@ def detect_scheme(tag_names, *, separator="-", prefix_first=True):
         raise ValueError(
             f"no scheme fits all tag names; nearest is {nearest}, but there are {message}"
         )
-    useful = (name for name in known if _all_can_occur(allowed_transitions(names, name, **spelled)))
+    useful = (
+        name for name in known if can_occur(allowed_transitions(names, name, **spelled)).all()
+    )
     return next(useful, known[0])
 
 
@@ -143,6 +145,19 @@ def shortest_impossible_length(allowed):
     return None
 
 
+def can_occur(allowed):
+    """Which tags stand in some legal sequence, bool [K].
+
+    Args:
+        allowed: `AllowedTransitions`, or bool `(transitions [K, K], start [K], end [K])`.
+
+    >>> can_occur(allowed_transitions(["O", "I-X"], "IOB2"))  # there is no B-X for it to follow
+    array([ True, False])
+    """
+    transitions, start, end = (np.asarray(table, bool) for table in allowed)
+    return _reached(start, transitions) & _reached(end, transitions.T)
+
+
 def is_legal(tags, scheme, *, separator="-", prefix_first=True):
     """Whether a tag sequence keeps the rules of the scheme; the empty one does.
 
@@ -185,12 +200,6 @@ def _of_types(tags, types):
     if unknown:
         raise ValueError(f"types must be among those of the tag names, {known}; got {unknown}.")
     return np.array([tag.prefix == OUTSIDE or tag.type in types for tag in tags])
-
-
-def _all_can_occur(allowed):
-    """Whether each tag is on some legal path."""
-    forward = _reached(allowed.start, allowed.transitions)
-    return (forward & _reached(allowed.end, allowed.transitions.T)).all()
 
 
 def _reached(reached, transitions):
