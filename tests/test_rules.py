@@ -1,0 +1,350 @@
+"""CRFLayer(scheme=…): what the rules of a scheme promise, and true tags that break them."""
+
+import itertools
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings, strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from keras_crf import (
+    CRFLayer,
+    CRFLoss,
+    LinearChainCRF,
+    crf_loss,
+    distribution_of,
+    export_tagger,
+    plot,
+    tags,
+)
+from oracle import Oracle
+from spelling import SCHEMES, names_of
+
+NAMES = ["O", "B-X", "I-X"]
+O, B, I = range(3)  # noqa: E741
+RULES = tags.allowed_transitions(NAMES, "BIO")
+
+
+def layer_with_rules(names=NAMES, scheme="BIO", **options):
+    """A layer over potentials, whose scores of moves are all 0."""
+    layer = CRFLayer(
+        len(names),
+        use_kernel=False,
+        tag_names=names,
+        scheme=scheme,
+        transitions_initializer="zeros",
+        **options,
+    )
+    layer.build((None, None, len(names)))
+    return layer
+
+
+def potentials_of(seed, rows=1, steps=4, number_of_tags=3):
+    return np.random.default_rng(seed).normal(size=[rows, steps, number_of_tags]).astype("float32")
+
+
+def losses(labels, outputs, **options):
+    return CRFLoss(reduction="none", **options)(labels, outputs).numpy()
+
+
+def is_legal(paths, allowed):
+    """Which of the paths [..., n] keep the rules."""
+    legal = allowed.start[paths[..., 0]] & allowed.end[paths[..., -1]]
+    return legal & allowed.transitions[paths[..., :-1], paths[..., 1:]].all(axis=-1)
+
+
+def all_legal_paths(steps, names, allowed):
+    paths = np.array(list(itertools.product(range(len(names)), repeat=steps)))
+    return paths[is_legal(paths, allowed)]
+
+
+class TestTheLoss:
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    def test_normalises_over_legal_paths_only(self, scheme):
+        names = names_of(scheme, ["X"])
+        allowed = tags.allowed_transitions(names, scheme)
+        layer = layer_with_rules(names, scheme)
+        scores = potentials_of(0, 1, 3, len(names))
+        legal = all_legal_paths(3, names, allowed)
+        found = losses(legal, layer(np.repeat(scores, len(legal), axis=0)))
+        shut = [np.where(part, 0.0, -np.inf) for part in allowed]
+        oracle = Oracle(scores, *shut, np.ones([1, 3], bool))
+        expected = [oracle.score(path[np.newaxis]) - oracle.log_partition() for path in legal]
+        assert_allclose(-found, np.squeeze(expected), atol=1e-5)
+        assert_allclose(np.exp(-found).sum(), 1, atol=1e-6)
+
+    def test_of_each_token_is_that_of_the_row(self):
+        layer, labels = layer_with_rules(), [[B, I, O, B]]
+        outputs = layer(potentials_of(1))
+        assert_allclose(crf_loss(labels, outputs).numpy().sum(1), losses(labels, outputs), 1e-5)
+
+    def test_leaves_the_weights_as_they_are_and_trains_them(self):
+        keras.utils.set_random_seed(3)
+        free = CRFLayer(3)
+        free.build((None, None, 5))
+        keras.utils.set_random_seed(3)
+        layer = CRFLayer(3, tag_names=NAMES, scheme="BIO")
+        model = keras.Sequential([keras.Input((None, 5)), layer])
+        for weight, other in zip(layer.get_weights(), free.get_weights(), strict=True):
+            assert_array_equal(weight, other)
+        model.compile("adam", CRFLoss(), run_eagerly=True)
+        before = layer.get_weights()
+        features = np.random.default_rng(0).normal(size=[8, 6, 5])
+        model.fit(features, np.array([[B, I, I, O, B, B]] * 8), epochs=3, verbose=0)
+        for weight, old in zip(layer.get_weights(), before, strict=True):
+            assert np.isfinite(weight).all()
+            assert (weight != old).any()
+        assert_array_equal(  # what is forbidden has no gradient
+            layer.get_weights()[2][~RULES.transitions], before[2][~RULES.transitions]
+        )
+
+    def test_has_finite_gradients_where_scores_are_far_apart(self):
+        layer = layer_with_rules()
+        scores = tf.constant([[[0.0, -1e4, 1e4], [1e4, 0.0, 1e4], [-1e4, 0.0, 0.0]]])
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            loss = CRFLoss()([[B, I, I]], layer(scores))
+        assert np.isfinite(loss)
+        for gradient in tape.gradient(loss, [scores, *layer.trainable_weights]):
+            assert np.isfinite(gradient).all()
+
+
+class TestWhatComesOut:
+    SCORES = np.array([[[0, 0, 9], [0, 0, 9], [9, 0, 8], [0, 0, 9]]], "float32")  # I-X everywhere
+
+    @pytest.mark.parametrize("mode", ["one_hot", "int", "marginals"])
+    def test_is_legal_in_each_output_mode(self, mode):
+        outputs = layer_with_rules(output_mode=mode)(self.SCORES)
+        best = outputs.numpy() if mode == "int" else outputs.numpy().argmax(-1)
+        assert tags.is_legal([NAMES[tag] for tag in best[0]], "BIO")
+        if mode == "marginals":
+            assert outputs[0, 0, I] == 0
+
+    def test_is_as_the_scores_say_in_the_mode_that_gives_them(self):
+        assert_array_equal(layer_with_rules(output_mode="potentials")(self.SCORES), self.SCORES)
+
+    def test_is_legal_over_the_kept_steps_where_the_mask_has_holes(self):
+        mask = [[True, False, True, True]]
+        tagged = layer_with_rules(output_mode="int", pad_tag=-1)(self.SCORES, mask=mask)
+        kept = tagged.numpy()[0][mask[0]]
+        assert tags.is_legal([NAMES[tag] for tag in kept], "BIO")
+        assert tagged[0, 1] == -1
+
+    def test_is_legal_from_an_export(self, tmp_path):
+        inputs = keras.Input((None, 3), name="scores")
+        model = keras.Model(inputs, layer_with_rules()(inputs))
+        export_tagger(model, tmp_path / "1")
+        tagger = tf.saved_model.load(str(tmp_path / "1")).signatures["marginals"]
+        scores = np.repeat(self.SCORES, 2, axis=0)
+        answer = tagger(scores=tf.constant(scores), lengths=tf.constant([4, 1]))
+        named = answer["tags"].numpy().astype(str)
+        assert tags.is_legal(named[0], "BIO")
+        assert tags.is_legal(named[1, :1], "BIO")
+        assert_array_equal(answer["marginals"][:, 0, I], [0, 0])
+
+    def test_is_legal_under_rules_of_ones_own(self):
+        no_b_after_b = RULES.transitions & ~np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], bool)
+        layer = layer_with_rules(scheme=(no_b_after_b, RULES.start, RULES.end))
+        sampled = distribution_of(layer(np.zeros([2, 6, 3], "float32"))).sample(50, seed=1).numpy()
+        assert not ((sampled[..., :-1] == B) & (sampled[..., 1:] == B)).any()
+
+    def test_is_shown_as_forbidden_in_the_plot_of_the_layer(self):
+        pytest.importorskip("matplotlib")
+        figure = plot.transitions(layer_with_rules())
+        assert "forbidden" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+BROKEN = {
+    "first": ([I, O, O, O], r"I-X may not be first at row 0, step 0"),
+    "pair": ([B, I, O, I], r"I-X may not follow O at row 0, step 3"),
+}
+
+
+class TestTrueTagsThatBreakTheRules:
+    @pytest.mark.parametrize("case", BROKEN)
+    def test_are_refused_with_row_step_and_both_tags(self, case):
+        labels, words = BROKEN[case]
+        outputs = layer_with_rules()(potentials_of(2, rows=2))
+        with pytest.raises(ValueError, match="break the rules of BIO: " + words):
+            CRFLoss()([labels, [O] * 4], outputs)
+        with pytest.raises(ValueError, match=words):
+            crf_loss([labels, [O] * 4], outputs)
+
+    def test_are_refused_where_the_last_may_not_be_last(self):
+        names = names_of("IOBES", ["X"])
+        outputs = layer_with_rules(names, "IOBES")(potentials_of(2, 2, 3, len(names)))
+        with pytest.raises(ValueError, match=r"IOBES: B-X may not be last at row 1, step 2"):
+            CRFLoss()([[0, 0, 0], [0, 0, 1]], outputs)
+
+    def test_are_refused_by_a_graph_when_it_runs(self):
+        layer = layer_with_rules()
+
+        @tf.function
+        def loss(labels):
+            return CRFLoss()(labels, layer(potentials_of(2, rows=2)))
+
+        loss(tf.constant([[O] * 4, [B, I, I, O]]))
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            loss(tf.constant([[O] * 4, [B, I, O, I]]))
+        message = " ".join(str(raised.value).replace("[", "").replace("]", "").split())
+        assert "2 may not follow 0 at row 1 , step 3" in message
+        assert "Tags: 0 O, 1 B-X, 2 I-X" in message
+
+    def test_give_nan_in_their_row_alone_where_xla_cannot_raise(self):
+        layer = layer_with_rules()
+
+        @tf.function(jit_compile=True)
+        def loss(labels):
+            return CRFLoss(reduction="none")(labels, layer(potentials_of(2, rows=2)))
+
+        assert_array_equal(np.isnan(loss(tf.constant([[O, I, I, O], [O] * 4]))), [True, False])
+
+    def test_are_neighbours_over_dropped_steps(self):
+        layer, mask = layer_with_rules(), [[True, False, True, False]]
+        outputs = layer(potentials_of(2), mask=mask)
+        assert np.isfinite(CRFLoss()([[B, O, I, I]], outputs))  # what is dropped is not read
+        with pytest.raises(ValueError, match="I-X may not follow O at row 0, step 2"):
+            CRFLoss()([[O, B, I, I]], outputs)
+
+    def test_may_be_one_hot(self):
+        outputs = layer_with_rules()(potentials_of(2))
+        with pytest.raises(ValueError, match="I-X may not follow O at row 0, step 3"):
+            CRFLoss()(np.eye(3)[[[B, I, O, I]]], outputs)
+        legal = [[B, I, O, B]]
+        assert_allclose(losses(np.eye(3)[legal], outputs), losses(legal, outputs), 1e-5)
+
+    def test_are_found_behind_steps_that_are_not_known(self):
+        names = names_of("IOBES")
+        begin, other_inside = names.index("B-X"), names.index("I-Y")
+        outputs = layer_with_rules(names, "IOBES")(potentials_of(3, 1, 4, len(names)))
+        labels = [[begin, -1, other_inside, -1]]  # one step cannot end X and begin Y
+        with pytest.raises(ValueError, match="I-Y may not follow I-X at row 0, step 2"):
+            CRFLoss(ignore_index=-1)(labels, outputs)
+        labels = [[begin, -1, -1, -1]]
+        assert np.isfinite(CRFLoss(ignore_index=-1)(labels, outputs))
+
+
+class TestAllowedTrueTagsThatBreakTheRules:
+    @pytest.mark.parametrize(
+        ("labels", "unknown"),
+        [
+            ([B, I, O, B], []),
+            ([I, O, O, O], [0]),
+            ([B, I, O, I], [2, 3]),
+            ([I, I, O, O], [0]),
+            ([O, I, O, I], [0, 1, 2, 3]),
+        ],
+    )
+    def test_say_nothing_where_they_break_them(self, labels, unknown):
+        outputs = layer_with_rules(illegal_gold="allow")(potentials_of(4))
+        sets = np.eye(3, dtype=bool)[[labels]]
+        sets[:, unknown] = True
+        free = layer_with_rules()(potentials_of(4))
+        expected = -distribution_of(free).log_prob(sets)
+        assert_allclose(losses([labels], outputs), expected, 1e-5)
+
+    def test_say_nothing_on_both_sides_of_dropped_steps(self):
+        mask = [[True, False, True, True]]
+        outputs = layer_with_rules(illegal_gold="allow")(potentials_of(4), mask=mask)
+        sets = np.eye(3, dtype=bool)[[[O, O, I, I]]]
+        sets[:, [0, 2]] = True
+        expected = -distribution_of(outputs).log_prob(sets)
+        assert_allclose(losses([[O, B, I, I]], outputs), expected, 1e-5)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def test_always_leave_a_legal_path(self, data):
+        scheme = data.draw(st.sampled_from(SCHEMES))
+        names = data.draw(st.sampled_from([names_of(scheme, ["X"]), names_of(scheme)]))
+        ids = st.integers(-1, len(names) - 1)
+        row = st.lists(ids, min_size=6, max_size=6)
+        labels = np.array(data.draw(st.lists(row, min_size=4, max_size=4)))
+        kept = st.lists(st.booleans(), min_size=6, max_size=6)
+        mask = np.array(data.draw(st.lists(kept, min_size=4, max_size=4)))
+        layer = layer_with_rules(names, scheme, illegal_gold="allow")
+        outputs = layer(potentials_of(5, 4, 6, len(names)), mask=mask)
+        found = losses(labels, outputs, ignore_index=-1)
+        assert np.isfinite(found).all()
+        assert (found >= -1e-6).all()
+
+    def test_train_a_model_on_data_that_is_broken(self):
+        layer = CRFLayer(3, tag_names=NAMES, scheme="BIO", illegal_gold="allow")
+        model = keras.Sequential([keras.Input((None, 4)), layer])
+        model.compile("adam", CRFLoss(tag_weights=[1.0, 2.0, 2.0]), run_eagerly=True)
+        features = np.random.default_rng(1).normal(size=[8, 5, 4])
+        labels = np.array([[I, O, I, B, I]] * 8)
+        history = model.fit(features, labels, epochs=2, verbose=0).history
+        assert np.isfinite(history["loss"]).all()
+
+
+class TestOnItsWay:
+    @pytest.mark.parametrize("scheme", ["BIO", RULES])
+    def test_the_scheme_comes_back_from_the_config(self, scheme):
+        layer = layer_with_rules(scheme=scheme, illegal_gold="allow")
+        again = CRFLayer.from_config(json.loads(json.dumps(layer.get_config())))
+        for part, other in zip(again.rules.allowed, RULES, strict=True):
+            assert_array_equal(part, other)
+        assert again.illegal_gold == "allow"
+
+    def test_the_scheme_comes_back_from_a_file_and_in_a_clone(self, tmp_path):
+        model = keras.Sequential([keras.Input((None, 3)), layer_with_rules()])
+        model.save(tmp_path / "tagger.keras")
+        loaded = keras.models.load_model(tmp_path / "tagger.keras")
+        scores = TestWhatComesOut.SCORES
+        for other in (loaded, keras.models.clone_model(model)):
+            best = other.predict_on_batch(scores).argmax(-1)[0]
+            assert tags.is_legal([NAMES[tag] for tag in best], "BIO")
+        with pytest.raises(ValueError, match="I-X may not be first"):
+            CRFLoss()([[I, I, O, O]], loaded(scores))
+
+    def test_the_scheme_holds_in_mixed_precision(self):
+        layer = CRFLayer(3, tag_names=NAMES, scheme="BIO", dtype="mixed_float16")
+        outputs = layer(np.random.default_rng(0).normal(size=[2, 4, 5]).astype("float32"))
+        assert np.isfinite(losses([[B, I, O, O], [O] * 4], outputs)).all()
+        assert tags.is_legal([NAMES[tag] for tag in outputs.numpy().argmax(-1)[0]], "BIO")
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "words"),
+    [
+        (["O", "B-X", "Q-X"], {}, r"not of IOB2: \['Q-X'\]"),
+        (["O", "O", "B-X"], {}, r"tag_names must be 3 different names.*more than once \['O'\]"),
+        (["O", "I-X", "B-Y"], {}, r"holds \['I-X'\]"),
+        (["B-X", "E-X"], {"scheme": "BIOES"}, r"\['B-X', 'E-X'\] make no .*of the length 1\."),
+        (NAMES, {"scheme": "BOI"}, r"scheme must be one of IOB2.*got 'BOI'"),
+        (None, {}, r"scheme='BIO' needs tag_names"),
+        (NAMES[:2], {"num_tags": 3}, r"tag_names must be 3 different names, one a tag; got 2"),
+        (NAMES, {"illegal_gold": "drop"}, r"illegal_gold must be one of \('raise', 'allow'\)"),
+        (NAMES, {"scheme": RULES[:2]}, r"allowed must be three arrays"),
+        (NAMES, {"scheme": ([[True]], *RULES[1:])}, r"allowed transitions must have the shape"),
+    ],
+)
+def test_a_scheme_that_does_not_fit_is_refused_by_name(names, options, words):
+    options = {"num_tags": len(names or NAMES), "scheme": "BIO", **options}
+    with pytest.raises(ValueError, match=words):
+        CRFLayer(tag_names=names, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_of_a_hundred_thousand_problems_none_has_an_illegal_answer(scheme):
+    names = names_of(scheme, ["X"])
+    allowed = tags.allowed_transitions(names, scheme)
+    random = np.random.default_rng(SCHEMES.index(scheme))
+    rows = 10_000
+    for steps in (1, 2, 3, 4, 5):
+        for size in (1.0, 10.0):
+            scores = random.normal(size=[rows, steps, len(names)]).astype("float32") * size
+            moves = random.normal(size=[len(names)] * 2).astype("float32") * size
+            crf = LinearChainCRF(scores, moves).constrained(allowed)
+            top = crf.top_k(3)
+            drawn = crf.sample(2, seed=steps).numpy()
+            best = [crf.argmax().tags.numpy(), crf.posterior_decode().numpy()]
+            for paths in (*best, *drawn, top.tags.numpy()[top.score > -np.inf]):
+                assert is_legal(paths, allowed).all()
+            legal = all_legal_paths(steps, names, allowed)
+            mass = sum(np.exp(crf.log_prob(np.tile(path, [rows, 1]))) for path in legal)
+            assert_allclose(mass, 1, atol=1e-6)
