@@ -21,6 +21,13 @@ def tensor(value, name):
     return tf.convert_to_tensor(value)
 
 
+def padded(value, name):
+    """`value` as a dense tensor, and the lengths of its rows if it is ragged along time alone."""
+    if isinstance(value, tf.RaggedTensor) and value.ragged_rank == 1:
+        return value.to_tensor(), value.row_lengths()
+    return tensor(value, name), None
+
+
 def potentials(value):
     """[B, T, K] float32 or float64; smaller float types are computed in float32."""
     scores = tensor(value, "potentials")
@@ -161,7 +168,7 @@ def _lengths(lengths, potentials):
 
 def tags(value, potentials, mask):
     """[B, T] int32 tags with 0 on dropped steps, and [B] bool of the rows whose tags are right."""
-    tags = tensor(value, "tags")
+    tags, fits_rows = _as_long_as_rows(value, "tags", mask)
     if not tags.dtype.is_integer:
         raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
     rank(tags, "tags", "[batch, time]")
@@ -169,7 +176,26 @@ def tags(value, potentials, mask):
     last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
     message = f"tags must lie in 0..{last} on kept steps; got the tag {{value}}"
     tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message)
-    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1)
+    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1) & fits_rows
+
+
+def _as_long_as_rows(value, name, mask):
+    """`value`, dense or ragged, with the steps of the mask; and which rows have as many, [B].
+
+    A ragged row ends where the row does: behind its last kept step, or at T.
+    """
+    value, lengths = padded(value, name)
+    if lengths is None:
+        return value, tf.ones(tf.shape(mask)[:1], tf.bool)
+    steps = tf.range(tf.shape(mask)[1])
+    ends = tf.maximum(tf.reduce_max(tf.where(mask, steps + 1, 0), axis=1), 0)
+    fits = tf.equal(lengths, tf.cast(ends, lengths.dtype))
+    fits |= tf.equal(lengths, tf.shape(mask, lengths.dtype)[1])
+    message = f"ragged {name} must end with the last kept step of the row; got {{value}} of them"
+    refuse_unless(fits, message, lengths)
+    missing = tf.maximum(tf.shape(mask)[1] - tf.shape(value)[1], 0)
+    value = tf.pad(value, [[0, 0], [0, missing]] + [[0, 0]] * (value.shape.rank - 2))
+    return value[:, : tf.shape(mask)[1]], fits
 
 
 def below(ids, number_of_ids, kept, message):
@@ -189,14 +215,17 @@ def whole(floats, name, kept):
 
 def labels(value, potentials, mask, ignore_index=None):
     """Tags [B, T] int32 or allowed sets [B, T, K] bool, and [B] bool of the rows that are right."""
-    value = tensor(value, "tags")
+    value, fits = _as_long_as_rows(value, "tags", mask)
     if value.shape.rank == 3:
-        return _allowed_sets(value, potentials, mask)
+        sets, right = _allowed_sets(value, potentials, mask)
+        return sets, right & fits
     if ignore_index is None:
-        return tags(value, potentials, mask)
+        known, right = tags(value, potentials, mask)
+        return known, right & fits
     ignored = equal_to_index(value, whole_number_or_none(ignore_index, "ignore_index"))
     known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
-    return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
+    sets = tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis]
+    return sets, right & fits
 
 
 def rules(allowed, number_of_tags):

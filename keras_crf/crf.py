@@ -10,7 +10,8 @@ by `tf.while_loop`; scores are gathered from flattened vectors. What differs:
 - a tag outside 0..K-1 on a kept step, or a length above T, is an error (NaN under XLA, which cannot
   raise), never a neighbour's score;
 - `transition_params=None` makes a variable that can be trained;
-- a step whose bitmap allows no tag gives -inf, with a gradient of 0 and not NaN.
+- a step whose bitmap allows no tag gives -inf, with a gradient of 0 and not NaN;
+- inputs, tags and bitmaps may be ragged along time; lengths may then be None.
 
 B is the batch, T time, K the number of tags; `transition_params[i, j]` is from tag i to tag j.
 """
@@ -105,7 +106,7 @@ def crf_log_likelihood(inputs, tag_indices, sequence_lengths, transition_params=
     TensorShape([2, 2])
     """
     if transition_params is None:
-        transition_params = _new_transitions(checks.potentials(inputs))
+        transition_params = _new_transitions(checks.potentials(checks.padded(inputs, "inputs")[0]))
     crf = LinearChainCRF(inputs, transition_params, lengths=sequence_lengths)
     return crf.log_prob(tag_indices), transition_params
 
@@ -127,9 +128,9 @@ def crf_unary_score(tag_indices, sequence_lengths, inputs):
     >>> crf_unary_score([[1, 0]], [2], [[[4.0, 5.0], [3.0, -1.0]]]).numpy()
     array([8.], dtype=float32)
     """
-    inputs = checks.potentials(inputs)
-    number_of_tags = tf.shape(inputs)[2]
-    no_transitions = tf.zeros([number_of_tags, number_of_tags], inputs.dtype)
+    scores = checks.potentials(checks.padded(inputs, "inputs")[0])
+    number_of_tags = tf.shape(scores)[2]
+    no_transitions = tf.zeros([number_of_tags, number_of_tags], scores.dtype)
     return crf_sequence_score(inputs, tag_indices, sequence_lengths, no_transitions)
 
 
@@ -140,10 +141,13 @@ def crf_binary_score(tag_indices, sequence_lengths, transition_params):
     array([2.], dtype=float32)
     """
     transition_params = tf.convert_to_tensor(transition_params)
-    tag_indices = checks.tensor(tag_indices, "tag_indices")
-    checks.rank(tag_indices, "tag_indices", "[batch, time]")
     none = tf.zeros_like(transition_params[0])
-    inputs = tf.zeros_like(tag_indices, none.dtype)[..., tf.newaxis] + none
+    if not isinstance(tag_indices, tf.RaggedTensor):
+        tag_indices = checks.tensor(tag_indices, "tag_indices")
+    checks.rank(tag_indices, "tag_indices", "[batch, time]")
+    inputs = tf.ragged.map_flat_values(
+        lambda tags: tf.zeros_like(tags, none.dtype)[..., tf.newaxis] + none, tag_indices
+    )
     return crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
 
 
@@ -153,6 +157,8 @@ def crf_filtered_inputs(inputs, tag_bitmap):
     >>> crf_filtered_inputs([[[4.0, 5.0]]], [[[False, True]]]).numpy()
     array([[[-inf,   5.]]], dtype=float32)
     """
+    if isinstance(inputs, tf.RaggedTensor):
+        return tf.ragged.map_flat_values(crf_filtered_inputs, inputs, tag_bitmap)
     inputs = checks.tensor(inputs, "inputs")
     allowed = tf.cast(checks.tensor(tag_bitmap, "tag_bitmap"), tf.bool)
     if not allowed.shape.is_compatible_with(inputs.shape):

@@ -45,7 +45,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
 
     Args:
         potentials: float [B, T, K], the score of each tag at each step. float16 and bfloat16 are
-            computed in float32.
+            computed in float32. A `tf.RaggedTensor` [B, (T), K] says itself how long its rows are,
+            and tags may be ragged as well; what comes out is dense, with 0 behind the rows.
         transitions: float [K, K], `transitions[i, j]` from tag i to tag j; or [B, T-1, K, K] where
             they depend on the input: `transitions[b, t-1]` leads into step t, from the kept step
             before it.
@@ -83,6 +84,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         lengths=None,
         jit_compile=False,
     ):
+        potentials, row_lengths = checks.padded(potentials, "potentials")
         potentials = checks.potentials(potentials)
         transitions = checks.transitions(transitions, potentials)
         no_score = tf.zeros(tf.shape(potentials)[2:], potentials.dtype)
@@ -90,6 +92,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         end = no_score if end is None else checks.scores(end, "end", potentials, axes=1)
         keeps_first_steps = mask is None
         mask, right = checks.mask_and_lengths(mask, lengths, potentials)
+        if row_lengths is not None:
+            mask &= tf.sequence_mask(row_lengths, tf.shape(mask)[1])
         scores = (potentials, transitions, start, end)
         pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
         self._chain, self._steps = pack(*scores, mask, right)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from numpy.testing import assert_allclose, assert_array_equal
 
-from keras_crf import LinearChainCRF
+from keras_crf import LinearChainCRF, crf as contrib
 from oracle import Oracle, Scores
 from regimes import REGIMES, ask, run
 
@@ -297,12 +297,43 @@ def test_b10_potentials_of_another_rank_are_an_error(shape):
         LinearChainCRF(np.zeros(shape, np.float32), TRANSITIONS)
 
 
-def test_b12_a_ragged_input_is_refused_and_the_recipe_of_the_error_works():
+def test_b12_ragged_potentials_and_tags_say_themselves_how_long_rows_are():
     ragged = tf.ragged.constant([ROW_A, ROW_B], ragged_rank=1, dtype=tf.float32)
+    tags = tf.RaggedTensor.from_tensor(X1_TAGS, lengths=ragged.row_lengths())
+    crf = LinearChainCRF(ragged, TRANSITIONS)
+    for labels in (tags, X1_TAGS, tf.ragged.map_flat_values(tf.one_hot, tags, 2)):
+        assert_allclose(crf.log_prob(labels), np.negative(X1_LOSSES), atol=1e-6)
+    assert_array_equal(crf.mask, [[True, False, False], [True, True, True]])
+    with pytest.raises(
+        ValueError, match=r"ragged tags must end with the last kept step.*got 2 .*row 0"
+    ):
+        crf.log_prob(tf.ragged.constant([[0, 1], [1, 0, 1]]))
+
+
+def test_b12_ragged_functions_of_contrib_need_no_lengths():
+    ragged = tf.ragged.constant([ROW_A, ROW_B], ragged_rank=1, dtype=tf.float32)
+    tags = tf.RaggedTensor.from_tensor(X1_TAGS, lengths=ragged.row_lengths())
+
+    @tf.function
+    def answers(ragged, tags):
+        bitmap = tf.ragged.map_flat_values(tf.one_hot, tags, 2)
+        return (
+            contrib.crf_log_likelihood(ragged, tags, None, TRANSITIONS)[0],
+            contrib.crf_multitag_sequence_score(ragged, bitmap, None, TRANSITIONS),
+            contrib.crf_unary_score(tags, None, ragged)
+            + contrib.crf_binary_score(tags, None, TRANSITIONS),
+            contrib.crf_decode(ragged, TRANSITIONS, None)[0],
+        )
+
+    likelihood, only_these, score, decoded = answers(ragged, tags)
+    assert_allclose(likelihood, np.negative(X1_LOSSES), atol=1e-6)
+    assert_allclose(only_these, score, atol=1e-6)
+    assert_array_equal(decoded, [[0, 0, 0], [1, 0, 0]])
+
+
+def test_b12_what_is_ragged_along_tags_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"potentials\.to_tensor\(\).*row_lengths\(\) as lengths"):
-        LinearChainCRF(ragged, TRANSITIONS)
-    crf = LinearChainCRF(ragged.to_tensor(), TRANSITIONS, lengths=ragged.row_lengths())
-    assert_allclose(crf.log_prob(X1_TAGS), np.negative(X1_LOSSES), atol=1e-6)
+        LinearChainCRF(tf.ragged.constant([[[0.0], [1.0, 2.0]]]), TRANSITIONS)
 
 
 def test_b14_one_tag_leaves_no_choice():
