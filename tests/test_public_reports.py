@@ -118,7 +118,7 @@ def test_a7_a_row_of_length_1_in_a_longer_batch():
 
 
 @every_regime
-def test_a8_loss_and_decoding_join_over_a_hole(regime):
+def test_a8_a19_loss_and_decoding_join_over_a_hole(regime):
     loss, tags, score = ask_for_loss_and_best(
         regime, without_ends(X3, [[True, False, True]]), [[1, 0, 1]]
     )
@@ -360,6 +360,26 @@ def test_c1_every_float_type_is_computed_in_at_least_float32(dtype, tolerance):
     assert log_prob.dtype == (tf.float64 if dtype == tf.float64 else tf.float32)
     assert crf.argmax().tags.dtype == tf.int32
     assert_allclose(log_prob, np.negative(X1_LOSSES), atol=tolerance)
+
+
+@every_regime
+def test_c3_a_tag_that_cannot_be_reached_has_gradient_0_and_makes_no_nan(regime):
+    scores = Scores(
+        np.array([[[0.5, 1, 2], [0, 1, 3], [1, 0, 2]]], np.float32),
+        np.array([[0, 1, -np.inf], [1, 0, -np.inf], [0, 0, -np.inf]], np.float32),
+        np.array([0, 0, -np.inf], np.float32),
+        np.zeros(3, np.float32),
+        np.ones([1, 3], bool),
+    )
+    answers = ask(regime, "float32", scores, np.array([[0, 1, 1]]))
+    assert_allclose(answers["log_partition"], Oracle(*scores).log_partition(), atol=1e-5)
+    for name in ("partition_gradient", "log_prob_gradient"):
+        potentials, transitions, start, end = answers[name]
+        assert all(np.isfinite(part).all() for part in (potentials, transitions, start, end))
+        assert_array_equal(potentials[..., 2], 0)
+        assert_array_equal(transitions[2], 0)
+        assert_array_equal(transitions[:, 2], 0)
+        assert (start[2], end[2]) == (0, 0)
 
 
 def test_c1_float64_keeps_ten_digits():

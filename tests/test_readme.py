@@ -34,7 +34,7 @@ def printed(code, names):
     return output.getvalue()
 
 
-def test_each_block_prints_what_stands_behind_it(tmp_path):
+def test_each_block_prints_what_stands_behind_it_d25(tmp_path):
     names = {}
     with working_in(tmp_path):
         for code, output in BLOCKS:
