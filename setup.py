@@ -20,6 +20,7 @@ setup(
     license="Apache-2.0",
     keywords="crf conditional-random-field keras tensorflow sequence-labelling viterbi ner",
     packages=find_packages(include=["keras_crf", "keras_crf.*"]),
+    package_data={"keras_crf": ["py.typed"]},
     python_requires=">=3.10",
     install_requires=["tensorflow>=2.16", "keras>=3", "numpy"],
     extras_require={
@@ -27,7 +28,7 @@ setup(
         "examples": EXAMPLES,
         "plot": PLOT,
         "serving": SERVING,
-        "dev": [*TEST, *EXAMPLES, "ruff>=0.12"],
+        "dev": [*TEST, *EXAMPLES, "ruff>=0.12", "mypy>=1.11"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",
@@ -41,5 +42,6 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
     ],
 )

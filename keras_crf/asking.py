@@ -3,10 +3,21 @@
 import tensorflow as tf
 
 from keras_crf import checks, likelihood
+from keras_crf.chain import Chain
+from keras_crf.packing import Packing
 
 
 class Asking:
     """Base of the classes whose methods ask about `_chain`, the kept steps of `_steps`."""
+
+    _chain: Chain
+    _steps: Packing
+    _jit_compile: bool
+
+    @property
+    def mask(self) -> tf.Tensor:
+        """The kept steps, [B, T] bool."""
+        return self._steps.mask
 
     def _run(self, function, *others, **options):
         options["jit_compile"] = self._jit_compile

@@ -1,6 +1,13 @@
 """How a distribution travels with a layer's output, as a mask travels with a Keras tensor."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from keras_crf.distribution import LinearChainCRF
 
 ATTRIBUTE = "_keras_crf"
 DECODED = "_keras_crf_decoded"
@@ -33,7 +40,7 @@ def rules_of(outputs):
     return getattr(outputs, RULES, None)
 
 
-def distribution_of(outputs):
+def distribution_of(outputs: tf.Tensor) -> LinearChainCRF:
     """The `LinearChainCRF` that the output of a `CRFLayer` carries.
 
     Args:

@@ -1,20 +1,25 @@
 """The RNN cells of `tf.contrib.crf`: one step of a recurrence, for `keras.layers.RNN`."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_crf.scores import logsumexp
+from keras_crf.tensor_like import TensorLike
 
 
 class _TransitionsCell(keras.layers.Layer):
     """A Keras RNN cell that holds transitions, [K, K]; its config holds them as a list."""
 
-    def __init__(self, transition_params, **kwargs):
+    def __init__(self, transition_params: TensorLike, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)  # scores keep the dtype they come in
         self.transition_params = tf.convert_to_tensor(transition_params)
         self.state_size = self.output_size = self.transition_params.shape[0]
 
-    def call(self, inputs, states):
+    def call(self, inputs: TensorLike, states: TensorLike) -> tuple:
         """One step: (output, states), the states nested as they came."""
         state = keras.tree.flatten(states)[0]
         output, state = self._step(tf.cast(inputs, state.dtype), state)
@@ -24,7 +29,7 @@ class _TransitionsCell(keras.layers.Layer):
         """state[i] + transition_params[i, j], [B, K, K]."""
         return state[:, :, tf.newaxis] + tf.cast(self.transition_params, state.dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         transition_params = self.transition_params.numpy().tolist()
         return {**super().get_config(), "transition_params": transition_params}
 
@@ -83,16 +88,16 @@ class CrfDecodeBackwardRnnCell(keras.layers.Layer):
     array([[1]], dtype=int32)
     """
 
-    def __init__(self, num_tags, **kwargs):
+    def __init__(self, num_tags: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_tags = num_tags
         self.state_size = self.output_size = 1
 
-    def call(self, inputs, states):
+    def call(self, inputs: TensorLike, states: TensorLike) -> tuple:
         """One step: (tags, states), the states nested as they came."""
         tags = tf.cast(keras.tree.flatten(states)[0], tf.int32)
         tags = tf.gather(tf.cast(inputs, tf.int32), tags, batch_dims=1)
         return tags, keras.tree.pack_sequence_as(states, [tags])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_tags": self.num_tags}

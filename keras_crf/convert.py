@@ -17,12 +17,15 @@ log-probability that it had where the weights were trained:
 array([[0, 0, 1]], dtype=int32)
 """
 
+from __future__ import annotations
+
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keras_crf.tensor_like import TensorLike
 from keras_crf.weights import Weights
 
 MATRICES = ("kernel", "chain_kernel", "transitions")  # all other names are of vectors
@@ -43,7 +46,7 @@ BOUNDARIES = ("left_boundary", "right_boundary")
 FORBIDDING = -50.0  # exp(-50) is 2e-22: beside ordinary scores, such a path counts for nothing
 
 
-def from_tfa(weights):
+def from_tfa(weights: Sequence | Mapping) -> Weights:
     """The weights of a `tfa.layers.CRF` (tensorflow_addons).
 
         kernel = kernel            start = left_boundary
@@ -74,7 +77,7 @@ def from_tfa(weights):
     return Weights(named.get("kernel"), named.get("bias"), transitions, *ends)
 
 
-def from_keras_contrib(weights, *, masked):
+def from_keras_contrib(weights: Sequence | Mapping, *, masked: bool) -> Weights:
     """The weights of a `keras_contrib.layers.CRF` in its "join" mode, with linear activation.
 
     That layer adds up energies, p(y) = exp(-energy(y)) / Z, so that every sign is turned round:
@@ -120,7 +123,7 @@ def from_keras_contrib(weights, *, masked):
     return Weights(scores["kernel"], bias, transitions, start, end)
 
 
-def from_pytorch_crf(state):
+def from_pytorch_crf(state: Mapping) -> Weights:
     """The weights of a `torchcrf.CRF` (pytorch-crf) in a state dict of arrays.
 
         transitions = transitions    start = start_transitions    end = end_transitions
@@ -156,7 +159,9 @@ def from_pytorch_crf(state):
     return Weights(None, None, *named.values())
 
 
-def from_bos_eos(matrix, *, bos, eos, rows, pad=None):
+def from_bos_eos(
+    matrix: TensorLike, *, bos: int, eos: int, rows: str, pad: int | None = None
+) -> Weights:
     """The one matrix of a CRF that counts BOS and EOS (START and STOP), maybe PAD, as tags.
 
     With rows="from", where i and j are other tags:

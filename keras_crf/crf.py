@@ -16,6 +16,8 @@ by `tf.while_loop`; scores are gathered from flattened vectors. What differs:
 B is the batch, T time, K the number of tags; `transition_params[i, j]` is from tag i to tag j.
 """
 
+from __future__ import annotations
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -28,9 +30,15 @@ from keras_crf.cells import (
 )
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.scan import scan, time_first
+from keras_crf.tensor_like import TensorLike
 
 
-def crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params):
+def crf_sequence_score(
+    inputs: TensorLike,
+    tag_indices: TensorLike,
+    sequence_lengths: TensorLike,
+    transition_params: TensorLike,
+) -> tf.Tensor:
     """The unnormalised score of each row's tags, [B].
 
         sum_t inputs[t, y_t] + sum_{t>1} transition_params[y_{t-1}, y_t]
@@ -51,7 +59,12 @@ def crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
     return LinearChainCRF(inputs, transition_params, lengths=sequence_lengths).score(tag_indices)
 
 
-def crf_multitag_sequence_score(inputs, tag_bitmap, sequence_lengths, transition_params):
+def crf_multitag_sequence_score(
+    inputs: TensorLike,
+    tag_bitmap: TensorLike,
+    sequence_lengths: TensorLike,
+    transition_params: TensorLike,
+) -> tf.Tensor:
     """log of the summed exp of the scores of all taggings that a bitmap allows, [B].
 
     Args:
@@ -68,7 +81,9 @@ def crf_multitag_sequence_score(inputs, tag_bitmap, sequence_lengths, transition
     return crf_log_norm(filtered, sequence_lengths, transition_params)
 
 
-def crf_log_norm(inputs, sequence_lengths, transition_params):
+def crf_log_norm(
+    inputs: TensorLike, sequence_lengths: TensorLike, transition_params: TensorLike
+) -> tf.Tensor:
     """log Z, the log of the summed exp of the scores of all taggings, [B].
 
         alpha_1 = inputs_1
@@ -88,7 +103,12 @@ def crf_log_norm(inputs, sequence_lengths, transition_params):
     return LinearChainCRF(inputs, transition_params, lengths=sequence_lengths).log_partition()
 
 
-def crf_log_likelihood(inputs, tag_indices, sequence_lengths, transition_params=None):
+def crf_log_likelihood(
+    inputs: TensorLike,
+    tag_indices: TensorLike,
+    sequence_lengths: TensorLike,
+    transition_params: TensorLike | None = None,
+) -> tuple[tf.Tensor, TensorLike]:
     """log p(tags given inputs) of each row, and the transitions used: ([B], [K, K]).
 
     Args:
@@ -122,7 +142,9 @@ def _new_transitions(potentials):
     return tf.Variable(tf.cast(initial, potentials.dtype), name="transitions")
 
 
-def crf_unary_score(tag_indices, sequence_lengths, inputs):
+def crf_unary_score(
+    tag_indices: TensorLike, sequence_lengths: TensorLike, inputs: TensorLike
+) -> tf.Tensor:
     """sum_t inputs[t, y_t] of each row, [B]. The tags come first.
 
     >>> crf_unary_score([[1, 0]], [2], [[[4.0, 5.0], [3.0, -1.0]]]).numpy()
@@ -134,7 +156,9 @@ def crf_unary_score(tag_indices, sequence_lengths, inputs):
     return crf_sequence_score(inputs, tag_indices, sequence_lengths, no_transitions)
 
 
-def crf_binary_score(tag_indices, sequence_lengths, transition_params):
+def crf_binary_score(
+    tag_indices: TensorLike, sequence_lengths: TensorLike, transition_params: TensorLike
+) -> tf.Tensor:
     """sum_{t>1} transition_params[y_{t-1}, y_t] of each row, [B].
 
     >>> crf_binary_score([[1, 0]], [2], [[0.0, 1.0], [2.0, 0.0]]).numpy()
@@ -151,7 +175,7 @@ def crf_binary_score(tag_indices, sequence_lengths, transition_params):
     return crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
 
 
-def crf_filtered_inputs(inputs, tag_bitmap):
+def crf_filtered_inputs(inputs: TensorLike, tag_bitmap: TensorLike) -> tf.Tensor:
     """`inputs` with -inf where `tag_bitmap` does not allow the tag, [B, T, K].
 
     >>> crf_filtered_inputs([[[4.0, 5.0]]], [[[False, True]]]).numpy()
@@ -168,7 +192,9 @@ def crf_filtered_inputs(inputs, tag_bitmap):
     return tf.where(allowed, inputs, tf.constant(-np.inf, inputs.dtype))
 
 
-def crf_decode(potentials, transition_params, sequence_length):
+def crf_decode(
+    potentials: TensorLike, transition_params: TensorLike, sequence_length: TensorLike
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The best tags of each row and their score: (int32 [B, T], [B]). The transitions come second.
 
     Tags past the length are 0. Of equally good taggings it is the one with the lowest last tag,
@@ -187,7 +213,12 @@ def crf_decode(potentials, transition_params, sequence_length):
     return best.tags, best.score
 
 
-def crf_constrained_decode(potentials, tag_bitmap, transition_params, sequence_length):
+def crf_constrained_decode(
+    potentials: TensorLike,
+    tag_bitmap: TensorLike,
+    transition_params: TensorLike,
+    sequence_length: TensorLike,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """`crf_decode` among the taggings that `tag_bitmap`, bool [B, T, K], allows.
 
     >>> bitmap, transition_params = [[[True, False]]], [[0.0, 1.0], [2.0, 0.0]]
@@ -199,7 +230,9 @@ def crf_constrained_decode(potentials, tag_bitmap, transition_params, sequence_l
     return crf_decode(filtered, transition_params, sequence_length)
 
 
-def viterbi_decode(score, transition_params):
+def viterbi_decode(
+    score: TensorLike, transition_params: TensorLike
+) -> tuple[list[int], np.floating]:
     """The best tags of one row of NumPy scores: (list of T ints, NumPy scalar).
 
     Args:
@@ -216,7 +249,12 @@ def viterbi_decode(score, transition_params):
     return best.tags.numpy()[0].tolist(), best.score.numpy()[0]
 
 
-def crf_forward(inputs, state, transition_params, sequence_lengths):
+def crf_forward(
+    inputs: TensorLike,
+    state: TensorLike,
+    transition_params: TensorLike,
+    sequence_lengths: TensorLike,
+) -> tf.Tensor:
     """alpha at the last step of each row, [B, K], from alpha at its first: the forward recurrence.
 
     Args:
@@ -234,7 +272,12 @@ def crf_forward(inputs, state, transition_params, sequence_lengths):
     return _run(CrfForwardRnnCell(transition_params), inputs, state, sequence_lengths, less=1)[1]
 
 
-def crf_decode_forward(inputs, state, transition_params, sequence_lengths):
+def crf_decode_forward(
+    inputs: TensorLike,
+    state: TensorLike,
+    transition_params: TensorLike,
+    sequence_lengths: TensorLike,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The forward half of Viterbi: (backpointers int32 [B, T-1, K], best scores [B, K]).
 
     Args:
@@ -254,7 +297,7 @@ def crf_decode_forward(inputs, state, transition_params, sequence_lengths):
     return _run(CrfDecodeForwardRnnCell(transition_params), inputs, state, sequence_lengths)
 
 
-def crf_decode_backward(inputs, state):
+def crf_decode_backward(inputs: TensorLike, state: TensorLike) -> tf.Tensor:
     """The backward half of Viterbi: the tags before `state`, int32 [B, T-1, 1], last step first.
 
     Args:

@@ -1,5 +1,7 @@
 """Which tags: the paths that a distribution names."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from keras_crf import checks, k_best, labels, likelihood, messages, recursions, sampling
 from keras_crf.asking import Asking
 from keras_crf.graphs import as_graph_or_compiled
+from keras_crf.tensor_like import TensorLike
 
 
 class BestPath(NamedTuple):
@@ -67,7 +70,7 @@ def _tagging(chain, steps):
 class Decoding(Asking):
     """The methods of `LinearChainCRF` that name paths."""
 
-    def argmax(self):
+    def argmax(self) -> BestPath:
         """The best path of each row, by Viterbi: a named tuple `(tags [B, T] int32, score [B])`.
 
         Tags are 0 on dropped steps. Of equally good paths it is the one with the lowest tag at
@@ -79,7 +82,7 @@ class Decoding(Asking):
         """
         return self._run(_best_path)
 
-    def top_k(self, k):
+    def top_k(self, k: int) -> BestPaths:
         """The k best paths of each row: a named tuple `(tags [B, k, T] int32, score [B, k])`.
 
         Best first, and all different. Of equally good paths the one with the lowest tag at the
@@ -109,7 +112,7 @@ class Decoding(Asking):
         tags, score = self._run(_best_paths, k=k)
         return BestPaths(tf.transpose(tags, [0, 2, 1]), tf.reshape(score, [-1, k]))
 
-    def posterior_decode(self):
+    def posterior_decode(self) -> tf.Tensor:
         """The legal path of which most tags are expected to be right, [B, T] int32.
 
             y = argmax over legal y of sum_t p(y_t)
@@ -131,7 +134,7 @@ class Decoding(Asking):
         """
         return self._run(_most_right_tags)
 
-    def sample(self, n, seed=None):
+    def sample(self, n: int, seed: TensorLike | None = None) -> tf.Tensor:
         """n independent paths of each row, drawn with their probabilities: [n, B, T] int32.
 
             p(y_t | y_{t-1}) ∝ exp(transitions[y_{t-1}, y_t] + potentials[t, y_t] + beta_t[y_t])
@@ -160,7 +163,7 @@ class Decoding(Asking):
         tags = self._run(_samples, n=n, seed=checks.seed(seed))
         return tf.transpose(tags, [2, 0, 1])
 
-    def tagging(self):
+    def tagging(self) -> Tagging:
         """The best path and how sure it is: `(tags, confidence, log_prob, marginals)`.
 
         What `argmax`, `marginals` and `log_prob` of the best path say, by one pass each way:

@@ -1,5 +1,7 @@
 """LinearChainCRF: the distribution over the tag sequences of a batch, and every question to it."""
 
+from __future__ import annotations
+
 import copy
 import functools
 
@@ -15,6 +17,7 @@ from keras_crf.packing import packing
 from keras_crf.probability import Probability
 from keras_crf.scores import only_where
 from keras_crf.subpaths import Subpaths
+from keras_crf.tensor_like import TensorLike
 
 
 def _packed(potentials, transitions, start, end, mask, right, in_front):
@@ -75,15 +78,15 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
 
     def __init__(
         self,
-        potentials,
-        transitions,
+        potentials: TensorLike,
+        transitions: TensorLike,
         *,
-        start=None,
-        end=None,
-        mask=None,
-        lengths=None,
-        jit_compile=False,
-    ):
+        start: TensorLike | None = None,
+        end: TensorLike | None = None,
+        mask: TensorLike | None = None,
+        lengths: TensorLike | None = None,
+        jit_compile: bool = False,
+    ) -> None:
         potentials, row_lengths = checks.padded(potentials, "potentials")
         potentials = checks.potentials(potentials)
         transitions = checks.transitions(transitions, potentials)
@@ -99,7 +102,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         self._chain, self._steps = pack(*scores, mask, right)
         self._jit_compile = jit_compile
 
-    def compiled(self):
+    def compiled(self) -> LinearChainCRF:
         """The same distribution with `jit_compile=True`.
 
         >>> LinearChainCRF([[[0.0]]], [[0.0]]).compiled().log_partition().numpy()
@@ -109,7 +112,9 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         compiled._jit_compile = True
         return compiled
 
-    def narrowed(self, *, mask=None, lengths=None):
+    def narrowed(
+        self, *, mask: TensorLike | None = None, lengths: TensorLike | None = None
+    ) -> LinearChainCRF:
         """The same scores over fewer steps: those that were kept, and that these keep as well.
 
         Its methods run without `jit_compile`.
@@ -128,7 +133,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
         return narrowed
 
-    def constrained(self, allowed):
+    def constrained(self, allowed: tuple | TensorLike) -> LinearChainCRF:
         """The same scores where `allowed` holds, and -inf elsewhere: what it rules out has
         probability 0, exactly, in every answer, and no gradient.
 
@@ -150,8 +155,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         constrained = copy.copy(self)
         if isinstance(allowed, tuple):
             rules = checks.rules(allowed, self._chain.potentials.shape[2])
-            shared = [only_where(*pair) for pair in zip(rules, self._chain[1:4], strict=True)]
-            chain = Chain(self._chain.potentials, *shared, self._chain.lengths)
+            transitions, start, end = map(only_where, rules, self._chain[1:4])
+            chain = self._chain._replace(transitions=transitions, start=start, end=end)
         else:
             sets = self._steps.pack(checks.allowed_sets(allowed, self._chain.potentials))
             sets |= ~self._chain.within()[..., tf.newaxis]
@@ -160,17 +165,12 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         return constrained
 
     @property
-    def mask(self):
-        """The kept steps, [B, T] bool."""
-        return self._steps.mask
-
-    @property
-    def potentials(self):
+    def potentials(self) -> tf.Tensor:
         """The potentials, [B, T, K], with zeros on dropped steps."""
         return self._steps.unpack(self._chain.potentials)
 
     @property
-    def transitions(self):
+    def transitions(self) -> tf.Tensor:
         """The transitions, [K, K]; or [B, T-1, K, K], with zeros into dropped steps."""
         transitions = self._chain.transitions
         return self._steps.unpack(transitions)[:, 1:] if self._chain.varies else transitions

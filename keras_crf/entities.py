@@ -1,11 +1,19 @@
 """How probable entities are: spans of a type, summed over all tag sequences that read as them."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keras_crf import schemes, spans
 from keras_crf.schemes import OUTSIDE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from keras_crf.distribution import LinearChainCRF
 
 
 class Entity(NamedTuple):
@@ -26,7 +34,15 @@ class DecodedEntity(NamedTuple):
     probability: float
 
 
-def entity_log_prob(distribution, entities, tag_names, scheme, *, separator="-", prefix_first=True):
+def entity_log_prob(
+    distribution: LinearChainCRF,
+    entities: Iterable[tuple],
+    tag_names: Iterable[str],
+    scheme: str,
+    *,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> tf.Tensor:
     """log p(there is exactly this span, of this type and with these borders), [N], in nats.
 
     The sum over all paths on which `tags_to_spans` finds the span, however they are tagged within
@@ -70,7 +86,14 @@ def entity_log_prob(distribution, entities, tag_names, scheme, *, separator="-",
     return reading.log_prob(distribution, entities)
 
 
-def decoded_entities(distribution, tag_names, scheme, *, separator="-", prefix_first=True):
+def decoded_entities(
+    distribution: LinearChainCRF,
+    tag_names: Iterable[str],
+    scheme: str,
+    *,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> list[list[DecodedEntity]]:
     """The spans of the best path of each row, each with its probability.
 
     The probability is exp of `entity_log_prob`: that exactly this span is there on a path drawn
@@ -95,7 +118,7 @@ def decoded_entities(distribution, tag_names, scheme, *, separator="-", prefix_f
     reading = _Reading(distribution, tag_names, scheme, separator, prefix_first)
     mask, paths = distribution.mask.numpy(), distribution.argmax().tags.numpy()
     kept = [np.flatnonzero(row) for row in mask]
-    spelled = {"separator": separator, "prefix_first": prefix_first}
+    spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
     entities = [
         Entity(row, *span)
         for row, steps in enumerate(kept)
@@ -104,7 +127,7 @@ def decoded_entities(distribution, tag_names, scheme, *, separator="-", prefix_f
         )
     ]
     probabilities = np.exp(reading.log_prob(distribution, entities, among_kept=True))
-    decoded = [[] for _ in mask]
+    decoded: list[list[DecodedEntity]] = [[] for _ in mask]
     for (row, type_, start, end), probability in zip(entities, probabilities, strict=True):
         first, last = kept[row][[start, end - 1]].tolist()
         decoded[row].append(DecodedEntity(type_, first, last + 1, float(probability)))

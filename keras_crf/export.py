@@ -1,5 +1,10 @@
 """export_tagger: a SavedModel that needs neither Python nor this library to tag."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
 import keras
 import tensorflow as tf
 
@@ -8,7 +13,13 @@ from keras_crf.carrying import distribution_of
 from keras_crf.layer import CRFLayer
 
 
-def export_tagger(model, directory, tag_names=None, *, input_signature=None):
+def export_tagger(
+    model: keras.Model,
+    directory: str | os.PathLike,
+    tag_names: Iterable[str] | None = None,
+    *,
+    input_signature: dict[str, tf.TensorSpec] | None = None,
+) -> None:
     """Writes the model as a SavedModel whose signatures tag, with Viterbi inside.
 
     Signatures, all with named inputs and outputs:

@@ -1,10 +1,18 @@
 """Hidden Markov models as chains."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
 
 from keras_crf import checks, likelihood
 from keras_crf.raising import refuse_unless
 from keras_crf.scores import log
+from keras_crf.tensor_like import TensorLike
+
+if TYPE_CHECKING:
+    from keras_crf.distribution import LinearChainCRF
 
 # How far from 1 the sum of a float32 row of probabilities may be.
 TOLERANCE = 1e-4
@@ -15,8 +23,16 @@ class HiddenMarkov:
 
     @classmethod
     def from_hmm(
-        cls, initial, transition, emission, observations, *, mask=None, lengths=None, **options
-    ):
+        cls: Any,
+        initial: TensorLike,
+        transition: TensorLike,
+        emission: TensorLike,
+        observations: TensorLike,
+        *,
+        mask: TensorLike | None = None,
+        lengths: TensorLike | None = None,
+        **options: Any,
+    ) -> LinearChainCRF:
         """The distribution over the hidden states of an HMM, given what was observed.
 
             start = log initial      transitions = log transition

@@ -20,6 +20,10 @@ Observation Sequence", 2005; Mann and McCallum, "Efficient Computation of Entrop
 Semi-Supervised Conditional Random Fields", 2007.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from keras_crf import checks, likelihood, messages
@@ -28,6 +32,9 @@ from keras_crf.chain import a_step_later
 from keras_crf.graphs import as_graph_or_compiled
 from keras_crf.raising import refuse_unless
 from keras_crf.scores import finite, forbidden, log_softmax
+
+if TYPE_CHECKING:
+    from keras_crf.distribution import LinearChainCRF
 
 
 @as_graph_or_compiled
@@ -118,7 +125,7 @@ def _infinite_if_left_out(chain, both, log_p, log_q):
 class Information(Asking):
     """The methods of `LinearChainCRF` that measure uncertainty."""
 
-    def entropy(self):
+    def entropy(self) -> tf.Tensor:
         """- sum over all paths y of p(y) log p(y), [B], in nats; differentiable.
 
         The sum over steps of the expected entropy of y_t given y_{t-1}, which keeps its digits
@@ -133,7 +140,7 @@ class Information(Asking):
         """
         return self._run(_entropy)
 
-    def cross_entropy(self, other):
+    def cross_entropy(self, other: LinearChainCRF) -> tf.Tensor:
         """- sum over all paths y of p(y) log q(y), [B], in nats, with q the distribution `other`.
 
         +inf where `other` forbids a path that this distribution allows, however improbable it is;
@@ -157,7 +164,7 @@ class Information(Asking):
         """
         return self._run_on_both(_cross_entropy, other)
 
-    def kl_divergence(self, other):
+    def kl_divergence(self, other: LinearChainCRF) -> tf.Tensor:
         """sum over all paths y of p(y) log(p(y) / q(y)), [B], in nats, with q that of `other`.
 
         `cross_entropy(other) - entropy()`, never below 0, and computed so that it keeps its digits

@@ -1,5 +1,10 @@
 """CRFLayer: a linear-chain CRF in the place of `Dense(num_tags, activation="softmax")`."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -8,6 +13,7 @@ from keras_crf import checks
 from keras_crf.carrying import carry
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.rules import Rules
+from keras_crf.tensor_like import TensorLike
 
 DECODED_MODES = ("one_hot", "int")
 OUTPUT_MODES = (*DECODED_MODES, "marginals", "potentials")
@@ -85,31 +91,31 @@ class CRFLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        num_tags,
+        num_tags: int,
         *,
-        output_mode="one_hot",
-        use_kernel=True,
-        use_boundary=True,
-        tag_names=None,
-        scheme=None,
-        illegal_gold="raise",
-        pad_tag=0,
-        lr_multiplier=1.0,
-        jit_compile=False,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        transitions_initializer="glorot_uniform",
-        boundary_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        transitions_regularizer=None,
-        boundary_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        transitions_constraint=None,
-        boundary_constraint=None,
-        **kwargs,
-    ):
+        output_mode: str = "one_hot",
+        use_kernel: bool = True,
+        use_boundary: bool = True,
+        tag_names: Iterable[str] | None = None,
+        scheme: str | tuple | list | None = None,
+        illegal_gold: str = "raise",
+        pad_tag: int = 0,
+        lr_multiplier: float = 1.0,
+        jit_compile: bool = False,
+        kernel_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
+        bias_initializer: str | dict | keras.initializers.Initializer = "zeros",
+        transitions_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
+        boundary_initializer: str | dict | keras.initializers.Initializer = "zeros",
+        kernel_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        bias_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        transitions_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        boundary_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        kernel_constraint: str | dict | keras.constraints.Constraint | None = None,
+        bias_constraint: str | dict | keras.constraints.Constraint | None = None,
+        transitions_constraint: str | dict | keras.constraints.Constraint | None = None,
+        boundary_constraint: str | dict | keras.constraints.Constraint | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_tags = _whole_number_of_tags(num_tags)
         if output_mode not in OUTPUT_MODES:
@@ -142,7 +148,7 @@ class CRFLayer(keras.layers.Layer):
         self.boundary_constraint = keras.constraints.get(boundary_constraint)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         width = self._width(input_shape)
         if self.use_kernel:
             self.kernel = self._weight("kernel", [width, self.num_tags], "kernel")
@@ -197,7 +203,9 @@ class CRFLayer(keras.layers.Layer):
         weight = tf.convert_to_tensor(weight)
         return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
 
-    def call(self, inputs, mask=None, lengths=None):
+    def call(
+        self, inputs: TensorLike, mask: TensorLike | None = None, lengths: TensorLike | None = None
+    ) -> tf.Tensor:
         distribution = self.distribution(inputs, mask=mask, lengths=lengths, jit_compile=False)
         outputs = self._outputs(distribution)
         if mask is not None or lengths is not None:
@@ -206,7 +214,13 @@ class CRFLayer(keras.layers.Layer):
         distribution = distribution.compiled() if self.jit_compile else distribution
         return carry(outputs, distribution, decoded, self.rules)
 
-    def distribution(self, features, mask=None, lengths=None, jit_compile=None):
+    def distribution(
+        self,
+        features: TensorLike,
+        mask: TensorLike | None = None,
+        lengths: TensorLike | None = None,
+        jit_compile: bool | None = None,
+    ) -> LinearChainCRF:
         """The `LinearChainCRF` of these features, for custom training loops.
 
         Args:
@@ -261,16 +275,18 @@ class CRFLayer(keras.layers.Layer):
         on_kept = tf.where(distribution.mask, tags, -1)  # one_hot of -1 is zeros
         return tf.one_hot(on_kept, self.num_tags, dtype=distribution.potentials.dtype)
 
-    def compute_output_shape(self, input_shape, **kwargs):
+    def compute_output_shape(
+        self, input_shape: Sequence[int | None], **kwargs: Any
+    ) -> tuple[int | None, ...]:
         self._width(input_shape)
         tags = () if self.output_mode == "int" else (self.num_tags,)
         return (*input_shape[:2], *tags)
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> keras.KerasTensor:
         # Traced, since the dtype depends on the output mode and not on the policy alone.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = {
             "initializer": keras.initializers.serialize,
             "regularizer": keras.regularizers.serialize,

@@ -1,11 +1,17 @@
 """CRFLoss and crf_loss: the negative log-likelihood, for plain `model.compile` and `model.fit`."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_crf import checks
 from keras_crf.asking import broken_unless
 from keras_crf.carrying import distribution_of, is_stand_in, rules_of
+from keras_crf.tensor_like import TensorLike
 
 REDUCTIONS = ("sum_over_batch_size", "sum", "none", "mean_per_token")
 
@@ -57,12 +63,12 @@ class CRFLoss(keras.losses.Loss):
 
     def __init__(
         self,
-        ignore_index=None,
-        tag_weights=None,
-        reduction="sum_over_batch_size",
-        name="crf_loss",
-        **kwargs,
-    ):
+        ignore_index: int | None = None,
+        tag_weights: Sequence[float] | None = None,
+        reduction: str = "sum_over_batch_size",
+        name: str = "crf_loss",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
         self.ignore_index = checks.whole_number_or_none(ignore_index, "ignore_index")
         self.tag_weights = None if tag_weights is None else [float(x) for x in tag_weights]
@@ -71,7 +77,9 @@ class CRFLoss(keras.losses.Loss):
             raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}.")
         self.reduction = reduction
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: TensorLike, y_pred: TensorLike, sample_weight: TensorLike | None = None
+    ) -> tf.Tensor:
         # Keras would multiply the losses, [B], by the mask that rides on y_pred, [B, T].
         with tf.name_scope(self.name):
             if is_stand_in(y_pred):
@@ -80,7 +88,7 @@ class CRFLoss(keras.losses.Loss):
             losses = self._losses(y_true, y_pred, steps)
             return self._reduced(_weighted(losses, rows), y_pred)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         """The loss of each row, [B]."""
         return self._losses(y_true, y_pred, None)
 
@@ -131,7 +139,7 @@ class CRFLoss(keras.losses.Loss):
     def _of_stand_in(self, y_pred):
         return tf.zeros(tf.shape(y_pred)[:1] if self.reduction == "none" else [])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "ignore_index": self.ignore_index,
@@ -141,7 +149,7 @@ class CRFLoss(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_crf")
-def crf_loss(y_true, y_pred):
+def crf_loss(y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
     """The negative log-likelihood of each tag given those before it, in nats: [B, T].
 
         loss_t = -log p(y_t given the tags before it, and x)        sum_t loss_t = -log p(y_true)

@@ -16,6 +16,11 @@ are neighbours. A label that is no tag, on a kept step, is a ValueError (in a gr
 InvalidArgumentError; under XLA, which cannot raise, the result is NaN).
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -24,6 +29,10 @@ from keras_crf import checks, matching, schemes
 from keras_crf.comparing import COUNT, compare
 from keras_crf.spans import span_boundaries
 from keras_crf.tags import detect_scheme
+from keras_crf.tensor_like import TensorLike
+
+if TYPE_CHECKING:
+    from keras_crf.comparing import Compared
 
 AVERAGES = ("micro", "macro", "weighted", None)
 
@@ -31,24 +40,32 @@ AVERAGES = ("micro", "macro", "weighted", None)
 class TagMetric(keras.metrics.Metric):
     """Base of the metrics that compare tags: what comes in is brought to ids [B, T]."""
 
-    def __init__(self, number_of_tags, ignore_index, name, dtype):
+    def __init__(
+        self,
+        number_of_tags: int | None,
+        ignore_index: int | None,
+        name: str,
+        dtype: str | keras.DTypePolicy | None,
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.number_of_tags = number_of_tags
         self.ignore_index = checks.whole_number_or_none(ignore_index, "ignore_index")
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: TensorLike, y_pred: TensorLike, sample_weight: TensorLike | None = None
+    ) -> None:
         """Adds a batch."""
         labels = (y_true, y_pred, sample_weight)
         self.add_batch(compare(*labels, self.number_of_tags, self.ignore_index))
 
-    def add_batch(self, compared):
+    def add_batch(self, compared: Compared) -> None:
         """Adds the counts of a batch to the state."""
         raise NotImplementedError
 
     def _count(self, name, shape=()):
         return self.add_variable(shape=shape, initializer="zeros", dtype=COUNT, name=name)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """What the metric is made again from."""
         return {**super().get_config(), "ignore_index": self.ignore_index}
 
@@ -94,22 +111,22 @@ class SpanF1(TagMetric):
 
     def __init__(
         self,
-        tag_names,
-        scheme=None,
-        average="micro",
-        strict=False,
-        ignore_index=None,
-        name="span_f1",
+        tag_names: Iterable[str],
+        scheme: str | None = None,
+        average: str = "micro",
+        strict: bool = False,
+        ignore_index: int | None = None,
+        name: str = "span_f1",
         *,
-        separator="-",
-        prefix_first=True,
-        dtype=None,
-    ):
+        separator: str = "-",
+        prefix_first: bool = True,
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
         names = schemes.different(tag_names)
         super().__init__(len(names), ignore_index, name, dtype)
         if average not in AVERAGES:
             raise ValueError(f"average must be one of {AVERAGES}, got {average!r}.")
-        spelled = {"separator": separator, "prefix_first": prefix_first}
+        spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
         scheme = detect_scheme(names, **spelled) if scheme is None else scheme
         self._config = {
             "tag_names": names,
@@ -129,7 +146,7 @@ class SpanF1(TagMetric):
             self._count(what, [len(self.types)]) for what in ("true_positives", "predicted", "gold")
         )
 
-    def add_batch(self, compared):
+    def add_batch(self, compared: Compared) -> None:
         """Adds the spans of a batch to the counts of their types."""
         tables = matching.SpanTables(*map(tf.convert_to_tensor, self._tables))
         counts = matching.count_spans(*compared[:3], tables, len(self.types))
@@ -138,7 +155,7 @@ class SpanF1(TagMetric):
         for variable, count in zip(variables, counts, strict=True):
             variable.assign(variable + count)
 
-    def result(self):
+    def result(self) -> tf.Tensor | dict[str, tf.Tensor]:
         """The F1 of all that was added; see the class."""
         counts = [
             tf.convert_to_tensor(count)
@@ -160,7 +177,7 @@ class SpanF1(TagMetric):
     def _entry(self, type_):
         return f"{self.name}_{type_}" if type_ else self.name
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """What the metric is made again from."""
         return {**super().get_config(), **self._config}
 
@@ -168,22 +185,24 @@ class SpanF1(TagMetric):
 class ShareMetric(TagMetric):
     """Base of the metrics that are a share: how many are right, of how many."""
 
-    def __init__(self, ignore_index, name, dtype):
+    def __init__(
+        self, ignore_index: int | None, name: str, dtype: str | keras.DTypePolicy | None
+    ) -> None:
         super().__init__(None, ignore_index, name, dtype)
         self.right, self.total = self._count("right"), self._count("total")
 
-    def add_batch(self, compared):
+    def add_batch(self, compared: Compared) -> None:
         """Adds those of a batch that are right, and all."""
         counted, right = self.judged(compared)
         for variable, what in ((self.right, counted & right), (self.total, counted)):
             count = tf.cast(tf.math.count_nonzero(what), COUNT)
             variable.assign(variable + count + compared.error)
 
-    def judged(self, compared):
+    def judged(self, compared: Compared) -> tuple[tf.Tensor, tf.Tensor]:
         """Two bool tensors: what counts, and what is right."""
         raise NotImplementedError
 
-    def result(self):
+    def result(self) -> tf.Tensor | dict[str, tf.Tensor]:
         """The share of all that was added; 0 of none."""
         share = tf.math.divide_no_nan(*map(tf.convert_to_tensor, (self.right, self.total)))
         return tf.cast(share, self.dtype)
@@ -209,10 +228,15 @@ class TagAccuracy(ShareMetric):
     0.75
     """
 
-    def __init__(self, ignore_index=None, name="tag_accuracy", dtype=None):
+    def __init__(
+        self,
+        ignore_index: int | None = None,
+        name: str = "tag_accuracy",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
         super().__init__(ignore_index, name, dtype)
 
-    def judged(self, compared):
+    def judged(self, compared: Compared) -> tuple[tf.Tensor, tf.Tensor]:
         """The kept steps, and where both tags are one."""
         return compared.kept, tf.equal(compared.gold, compared.predicted)
 
@@ -234,10 +258,15 @@ class SequenceAccuracy(ShareMetric):
     0.5
     """
 
-    def __init__(self, ignore_index=None, name="sequence_accuracy", dtype=None):
+    def __init__(
+        self,
+        ignore_index: int | None = None,
+        name: str = "sequence_accuracy",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
         super().__init__(ignore_index, name, dtype)
 
-    def judged(self, compared):
+    def judged(self, compared: Compared) -> tuple[tf.Tensor, tf.Tensor]:
         """The rows with kept steps, and those without a wrong one."""
         wrong = compared.kept & tf.not_equal(compared.gold, compared.predicted)
         return tf.reduce_any(compared.kept, axis=1), ~tf.reduce_any(wrong, axis=1)

@@ -7,18 +7,33 @@ a notebook shows it, `figure.savefig("transitions.png")` writes it. Nothing goes
 there is nothing to close.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from keras_crf import drawing
+from keras_crf.tensor_like import TensorLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from keras_crf.distribution import LinearChainCRF
+    from keras_crf.layer import CRFLayer
 
 LONGEST = 24  # letters of a label
 BEST = {"color": "tab:orange", "linewidth": 6, "alpha": 0.75, "solid_capstyle": "round"}
 SECOND = {"color": "black", "linewidth": 1.8, "linestyle": (0, (3, 2))}
 
 
-def transitions(transitions, tag_names=None, start=None, end=None):
+def transitions(
+    transitions: TensorLike | CRFLayer,
+    tag_names: Iterable[str] | None = None,
+    start: TensorLike | None = None,
+    end: TensorLike | None = None,
+) -> Figure:
     """A heat map of the transition scores, from rows to columns; forbidden ones are hatched.
 
     Args:
@@ -63,7 +78,12 @@ def transitions(transitions, tag_names=None, start=None, end=None):
     return figure
 
 
-def marginals(marginals, words=None, tag_names=None, tags=None):
+def marginals(
+    marginals: TensorLike,
+    words: Iterable[str] | None = None,
+    tag_names: Iterable[str] | None = None,
+    tags: Sequence | None = None,
+) -> Figure:
     """A heat map of the probability of each tag at each step of a sentence.
 
     Args:
@@ -102,7 +122,12 @@ def marginals(marginals, words=None, tag_names=None, tags=None):
     return figure
 
 
-def trellis(distribution, row=0, words=None, tag_names=None):
+def trellis(
+    distribution: LinearChainCRF,
+    row: int = 0,
+    words: Iterable[str] | None = None,
+    tag_names: Iterable[str] | None = None,
+) -> Figure:
     """The paths through a sentence: probable tags and moves, the best path and the second best.
 
     Circles grow and darken with the marginals of the tags, lines with those of the moves. Steps

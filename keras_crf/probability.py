@@ -1,10 +1,13 @@
 """How probable: scores, probabilities, marginals, and the messages they are made of."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 from keras_crf import checks, labels, likelihood, messages
 from keras_crf.asking import Asking
 from keras_crf.graphs import as_graph_or_compiled
+from keras_crf.tensor_like import TensorLike
 
 
 @as_graph_or_compiled
@@ -55,7 +58,7 @@ def _log_beta(chain, steps):
 class Probability(Asking):
     """The methods of `LinearChainCRF` that say how probable something is."""
 
-    def score(self, tags):
+    def score(self, tags: TensorLike) -> tf.Tensor:
         """The unnormalised score of each row's path (formula above), [B].
 
         Args:
@@ -70,7 +73,7 @@ class Probability(Asking):
         """
         return self._run_on_tags(_score, tags)
 
-    def contributions(self, tags):
+    def contributions(self, tags: TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
         """What each step gives to the score: two [B, T], 0 on dropped steps.
 
         The first is the step's potential; the second its incoming transition, with `start` at the
@@ -85,7 +88,7 @@ class Probability(Asking):
         wrong = likelihood.nan_unless(right, self._chain.potentials.dtype)[:, tf.newaxis]
         return tuple(part + wrong for part in parts)
 
-    def log_partition(self):
+    def log_partition(self) -> tf.Tensor:
         """log of the sum over all paths y of exp(score(y)), [B], in nats; -inf if none is legal.
 
         Its gradient is the marginals and the expected transition counts, in closed form.
@@ -96,7 +99,7 @@ class Probability(Asking):
         """
         return self._run(_log_partition)
 
-    def log_prob(self, tags, ignore_index=None):
+    def log_prob(self, tags: TensorLike, ignore_index: int | None = None) -> tf.Tensor:
         """log p(tags), [B], in nats: never above 0; -inf for a path that is forbidden.
 
         Computed as the sum over steps of log p(y_t given the tags before it, and x), which keeps
@@ -126,7 +129,7 @@ class Probability(Asking):
         """
         return self._run_on_labels(_log_prob, tags, ignore_index)
 
-    def token_log_prob(self, tags, ignore_index=None):
+    def token_log_prob(self, tags: TensorLike, ignore_index: int | None = None) -> tf.Tensor:
         """log p(y_t given the tags before it, and x), [B, T], in nats; 0 on dropped steps.
 
         The terms of `log_prob`, none above 0: their sum over a row is log p(tags). Of allowed sets
@@ -145,7 +148,7 @@ class Probability(Asking):
         """
         return self._run_on_labels(_token_log_prob, tags, ignore_index)
 
-    def marginals(self):
+    def marginals(self) -> tf.Tensor:
         """p(y_t = k), [B, T, K]; 0 on dropped steps, and in a row that has no legal path.
 
             p(y_t = k) = exp(alpha_t[k] + beta_t[k] - log_partition)        (Rabiner 1989, eq. 27)
@@ -155,7 +158,7 @@ class Probability(Asking):
         """
         return self._run(_marginals)
 
-    def edge_marginals(self):
+    def edge_marginals(self) -> tf.Tensor:
         """p(y_s = i, y_t = j) at [b, t-1, i, j], with s the kept step before t: [B, T-1, K, K].
 
         0 where t is dropped or is the first kept step. (Rabiner 1989, eq. 37.)
@@ -167,7 +170,7 @@ class Probability(Asking):
         """
         return self._run(_edge_marginals)[:, 1:]
 
-    def forward_messages(self):
+    def forward_messages(self) -> tf.Tensor:
         """log alpha, [B, T, K]: the scores of all that may stand up to a step; 0 on dropped steps.
 
             alpha_1 = start + potentials_1
@@ -178,7 +181,7 @@ class Probability(Asking):
         """
         return self._run(_log_alpha)
 
-    def backward_messages(self):
+    def backward_messages(self) -> tf.Tensor:
         """log beta, [B, T, K]: the scores of all that may stand behind a step; 0 on dropped steps.
 
             beta_n = end

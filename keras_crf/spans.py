@@ -1,8 +1,11 @@
 """The spans that tags stand for: from tags to spans and back, in every scheme."""
 
+from __future__ import annotations
+
 import itertools
 import operator
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +29,14 @@ class SpanBoundaries(NamedTuple):
     ends: np.ndarray  # [K + 1, K + 1] bool
 
 
-def tags_to_spans(tags, scheme, *, strict=False, separator="-", prefix_first=True):
+def tags_to_spans(
+    tags: Iterable[str],
+    scheme: str,
+    *,
+    strict: bool = False,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> list[Span]:
     """The spans of a tag sequence, in order, from legal and from broken sequences.
 
     By default a broken sequence is read as conlleval does, and seqeval in its default mode: all
@@ -73,7 +83,14 @@ def tags_to_spans(tags, scheme, *, strict=False, separator="-", prefix_first=Tru
     return spans
 
 
-def spans_to_tags(spans, length, scheme, *, separator="-", prefix_first=True):
+def spans_to_tags(
+    spans: Iterable[tuple],
+    length: int,
+    scheme: str,
+    *,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> list[str]:
     """The legal tag sequence whose spans these are: the reverse of `tags_to_spans`.
 
     Args:
@@ -106,7 +123,14 @@ def spans_to_tags(spans, length, scheme, *, separator="-", prefix_first=True):
     return names
 
 
-def convert_scheme(tags, source, target, *, separator="-", prefix_first=True):
+def convert_scheme(
+    tags: Iterable[str],
+    source: str,
+    target: str,
+    *,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> list[str]:
     """The same spans in another scheme; every scheme can tell every set of spans.
 
     A broken sequence is repaired by reading it as `tags_to_spans` does by default, so no tag but O
@@ -127,12 +151,19 @@ def convert_scheme(tags, source, target, *, separator="-", prefix_first=True):
     >>> convert_scheme(["O", "I-X", "I-Y"], "IOB2", "IOB2")
     ['O', 'B-X', 'B-Y']
     """
-    spelled = {"separator": separator, "prefix_first": prefix_first}
+    spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
     tags = list(tags)
     return spans_to_tags(tags_to_spans(tags, source, **spelled), len(tags), target, **spelled)
 
 
-def span_boundaries(tag_names, scheme, *, strict=False, separator="-", prefix_first=True):
+def span_boundaries(
+    tag_names: Iterable[str],
+    scheme: str,
+    *,
+    strict: bool = False,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> SpanBoundaries:
     """The tables by which `tags_to_spans` reads, over tag ids, for code that works on arrays.
 
     For tags y_1..y_n, with y_0 = y_{n+1} = K beyond the ends, and at first inside_0 = False:

@@ -10,6 +10,8 @@ neighbours may stand at its borders and within it, is the same with a sum over t
 each step. Places are those of the kept steps, counted without the dropped ones.
 """
 
+from __future__ import annotations
+
 import functools
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from keras_crf.graphs import as_graph, as_graph_or_compiled
 from keras_crf.raising import refuse_unless
 from keras_crf.scan import scan, time_first
 from keras_crf.scores import finite, log_softmax, logsumexp, only_where
+from keras_crf.tensor_like import TensorLike
 
 
 class Pieces(NamedTuple):
@@ -145,7 +148,13 @@ def _at(values, rows, places, asked):
 class Subpaths(Asking):
     """The methods of `LinearChainCRF` about parts of paths."""
 
-    def subpath_log_prob(self, rows, starts, tags, lengths=None):
+    def subpath_log_prob(
+        self,
+        rows: TensorLike,
+        starts: TensorLike,
+        tags: TensorLike,
+        lengths: TensorLike | None = None,
+    ) -> tf.Tensor:
         """log p(row `rows[i]` carries `tags[i, :lengths[i]]` from step `starts[i]` on), [N].
 
             log alpha_s[tags_s] + the scores between + log beta_e[tags_e] - log_partition

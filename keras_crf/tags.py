@@ -11,8 +11,11 @@ the separator: B-geo-loc is of the type geo-loc.
 ['B-PER', 'E-PER', 'O', 'S-LOC']
 """
 
+from __future__ import annotations
+
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,12 +52,14 @@ class BrokenTag(NamedTuple):
     `index` is the number of tags.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own method
     previous: str | None
     tag: str | None
 
 
-def detect_scheme(tag_names, *, separator="-", prefix_first=True):
+def detect_scheme(
+    tag_names: Iterable[str], *, separator: str = "-", prefix_first: bool = True
+) -> str:
     """The name of the scheme that a list of tag names fits.
 
     Of the schemes that know all the prefixes, it is the first in the order IOB2, IOB1, IOE2, IOE1,
@@ -71,7 +76,7 @@ def detect_scheme(tag_names, *, separator="-", prefix_first=True):
     'IOB1'
     """
     names = schemes.different(tag_names)
-    spelled = {"separator": separator, "prefix_first": prefix_first}
+    spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
     wrong = {name: schemes.misfits(names, scheme, **spelled) for name, scheme in SCHEMES.items()}
     known = [name for name in SCHEMES if not wrong[name]]
     if not known:
@@ -86,7 +91,14 @@ def detect_scheme(tag_names, *, separator="-", prefix_first=True):
     return next(useful, known[0])
 
 
-def allowed_transitions(tag_names, scheme, *, types=None, separator="-", prefix_first=True):
+def allowed_transitions(
+    tag_names: Iterable[str],
+    scheme: str,
+    *,
+    types: str | Iterable[str] | None = None,
+    separator: str = "-",
+    prefix_first: bool = True,
+) -> AllowedTransitions:
     """Which tags may follow each other, stand first, and stand last.
 
     Args:
@@ -120,7 +132,7 @@ def allowed_transitions(tag_names, scheme, *, types=None, separator="-", prefix_
     )
 
 
-def shortest_impossible_length(allowed):
+def shortest_impossible_length(allowed: tuple) -> int | None:
     """The least number of steps, from 1 on, for which there is no legal sequence; None if there is.
 
     A sequence of n steps may end in the tags R_n: R_1 = start, and R_{n+1} is what may follow R_n.
@@ -145,7 +157,7 @@ def shortest_impossible_length(allowed):
     return None
 
 
-def can_occur(allowed):
+def can_occur(allowed: tuple) -> np.ndarray:
     """Which tags stand in some legal sequence, bool [K].
 
     Args:
@@ -158,7 +170,9 @@ def can_occur(allowed):
     return _reached(start, transitions) & _reached(end, transitions.T)
 
 
-def is_legal(tags, scheme, *, separator="-", prefix_first=True):
+def is_legal(
+    tags: Iterable[str], scheme: str, *, separator: str = "-", prefix_first: bool = True
+) -> bool:
     """Whether a tag sequence keeps the rules of the scheme; the empty one does.
 
     >>> is_legal(["O", "B-X", "I-X"], "IOB2"), is_legal(["O", "I-X"], "IOB2")
@@ -167,7 +181,9 @@ def is_legal(tags, scheme, *, separator="-", prefix_first=True):
     return not broken_tags(tags, scheme, separator=separator, prefix_first=prefix_first)
 
 
-def broken_tags(tags, scheme, *, separator="-", prefix_first=True):
+def broken_tags(
+    tags: Iterable[str], scheme: str, *, separator: str = "-", prefix_first: bool = True
+) -> list[BrokenTag]:
     """The places where a tag sequence breaks the rules of the scheme, in order.
 
     Returns:

@@ -1,8 +1,13 @@
 """Weights: what a `CRFLayer` learns, as arrays that came from elsewhere. NumPy only."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from keras_crf.layer import CRFLayer
 
 
 class Weights(NamedTuple):
@@ -20,7 +25,7 @@ class Weights(NamedTuple):
     start: np.ndarray  # [K], of the first tag
     end: np.ndarray  # [K], of the last tag
 
-    def assign_to(self, layer):
+    def assign_to(self, layer: CRFLayer) -> None:
         """Loads a built `CRFLayer`, so that it scores with these numbers.
 
         With an `lr_multiplier` the layer stores scores divided by it: that is seen to.

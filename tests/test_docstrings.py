@@ -115,3 +115,31 @@ def test_whatever_is_public_has_a_docstring(name):
 def test_each_public_name_is_shown_in_an_example(name):
     value = getattr(keras_crf, name)
     assert ">>> " in value.__doc__, name
+
+
+def public_functions():
+    """The functions and methods that users call, by name."""
+    values = {name: getattr(keras_crf, name) for name in PUBLIC_NAMES - PUBLIC_MODULES}
+    for module in PUBLIC_MODULES:
+        values |= vars(getattr(keras_crf, module))
+    for name, value in values.items():
+        members = inspect.getmembers(value, inspect.isfunction) if inspect.isclass(value) else []
+        functions = {name: value} | {f"{name}.{method}": function for method, function in members}
+        for public, function in functions.items():
+            private = public.split(".")[-1].startswith("_") and not public.endswith(".__init__")
+            if inspect.isfunction(function) and is_ours(function) and not private:
+                yield public, inspect.unwrap(function)
+
+
+def is_ours(function):
+    inner = ("keras_crf.scan", "keras_crf.tensor_like")
+    module = inspect.unwrap(function).__module__
+    return module.startswith("keras_crf.") and module not in inner
+
+
+@pytest.mark.parametrize("name", sorted(dict(public_functions())))
+def test_each_public_function_says_its_types(name):
+    signature = inspect.signature(dict(public_functions())[name])
+    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    assert all(p.annotation is not p.empty for p in parameters), signature
+    assert signature.return_annotation is not signature.empty, signature
