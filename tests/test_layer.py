@@ -179,6 +179,8 @@ class TestOptions:
         "use_kernel": False,
         "use_boundary": False,
         "tag_names": ["O", "B-X", "I-X"],
+        "scheme": "BIO",
+        "illegal_gold": "allow",
         "pad_tag": -1,
         "lr_multiplier": 10.0,
         "jit_compile": True,
