@@ -175,3 +175,21 @@ def test_weights_go_by_the_names_of_the_formula():
     assert [weight.path.split("/")[-2:] for weight in crf.weights] == [
         ["crf", name] for name in names
     ]
+
+
+def test_a_row_of_padding_alone_trains_behind_an_lstm_and_has_no_loss_a16():
+    words = WORDS.copy()
+    words[1] = 0
+    lstm = keras.layers.LSTM(4, return_sequences=True, use_cudnn=False)
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32"),
+            keras.layers.Embedding(20, 4, mask_zero=True),
+            keras.layers.Bidirectional(lstm),
+            CRFLayer(3),
+        ]
+    )
+    model.compile("sgd", CRFLoss(), run_eagerly=True)
+    assert np.isfinite(model.train_on_batch(words, TAGS))
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    assert CRFLoss(reduction="none")(TAGS, model(words))[1] == 0
