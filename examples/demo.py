@@ -16,7 +16,7 @@ def train_and_evaluate(name, corpus, settings):
     print(f"\n=== {name}: training on {len(corpus['train'])} requests", flush=True)
     model, tag_names = train_tagger.train_tagger(corpus["train"], corpus["dev"], settings)
     f1, illegal = train_tagger.evaluate_tagger(
-        model, tag_names, corpus["test"], f"{name}: entities of the test requests"
+        model, tag_names, corpus["test"], f"{name}: entities of the test requests", settings.scheme
     )
     return model, tag_names, f"{name:>8}  {f1:9.4f}  {illegal} of {len(corpus['test'])}"
 

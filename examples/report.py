@@ -6,47 +6,30 @@ every figure and the printed report with seqeval itself.
 
 from collections import Counter
 
+from keras_crf.tags import is_legal, tags_to_spans
+
 AVERAGES = ("micro avg", "macro avg", "weighted avg")
 
 
-def entities(tags):
-    """The entities of one sentence: a set of `(type, first, last)`, both ends included.
-
-    Generous as conlleval is: an I- tag that continues nothing starts an entity.
-    """
-    found, first = set(), 0
-    for position, tag in enumerate(tags):
-        if position == 0 or not _continues(tags[position - 1], tag):
-            first = position
-        is_last = position + 1 == len(tags) or not _continues(tag, tags[position + 1])
-        if tag != "O" and is_last:
-            found.add((_split(tag)[1], first, position))
-    return found
+def count_illegal(sentences, scheme):
+    """The number of tag sequences that break the rules of the scheme."""
+    return sum(not is_legal(tags, scheme) for tags in sentences)
 
 
-def is_legal(tags):
-    """Whether every I-X follows B-X or I-X, as BIO demands."""
-    pairs = zip(["O", *tags], tags, strict=False)
-    return all(_continues(before, tag) for before, tag in pairs if tag.startswith("I-"))
-
-
-def count_illegal(sentences):
-    """The number of tag sequences that break the rules of BIO."""
-    return sum(not is_legal(tags) for tags in sentences)
-
-
-def entity_scores(gold, predicted):
+def entity_scores(gold, predicted, scheme):
     """Precision, recall, F1 and support by entity type, then the three averages.
 
     Args:
         gold, predicted: lists of tag sequences, sentence by sentence of the same length.
+        scheme: the tag scheme of both, such as "BIO".
 
     Returns:
         A dict from row name to `(precision, recall, f1, support)`.
     """
     correct, guessed, wanted = Counter(), Counter(), Counter()
     for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
-        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        gold_entities = _entities(gold_tags, scheme)
+        predicted_entities = _entities(predicted_tags, scheme)
         wanted.update(type_ for type_, _, _ in gold_entities)
         guessed.update(type_ for type_, _, _ in predicted_entities)
         correct.update(type_ for type_, _, _ in gold_entities & predicted_entities)
@@ -58,14 +41,14 @@ def entity_scores(gold, predicted):
     return rows | dict(zip(AVERAGES, (micro, macro, weighted), strict=True))
 
 
-def entity_f1(gold, predicted):
+def entity_f1(gold, predicted, scheme):
     """The micro average of the entity F1."""
-    return entity_scores(gold, predicted)["micro avg"][2]
+    return entity_scores(gold, predicted, scheme)["micro avg"][2]
 
 
-def entity_report(gold, predicted):
+def entity_report(gold, predicted, scheme):
     """The scores as the text that seqeval's `classification_report` prints."""
-    scores = entity_scores(gold, predicted)
+    scores = entity_scores(gold, predicted, scheme)
     width = max(map(len, scores))
     names = ("precision", "recall", "f1-score", "support")
     lines = [" " * width + " " + "".join(f" {name:>9}" for name in names), ""]
@@ -77,15 +60,10 @@ def entity_report(gold, predicted):
     return "\n".join(lines) + "\n"
 
 
-def _split(tag):
-    prefix, _, type_ = tag.partition("-")
-    return prefix, type_ or "_"
-
-
-def _continues(before, tag):
-    prefix_before, type_before = _split(before)
-    prefix, type_ = _split(tag)
-    return prefix in {"I", "E"} and prefix_before in {"B", "I"} and type_ == type_before
+def _entities(tags, scheme):
+    """The entities of one sentence: a set of `(type, start, end)`."""
+    spans = tags_to_spans(tags, scheme)
+    return {(type_ or "_", start, end) for type_, start, end in spans}  # seqeval's name for no type
 
 
 def _row(correct, guessed, wanted):

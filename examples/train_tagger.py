@@ -39,6 +39,7 @@ class Settings:
     dropout: float = 0.3
     patience: int = 3
     softmax: bool = False
+    scheme: str = "BIO"
     seed: int = 0
 
 
@@ -143,14 +144,15 @@ def _pad(token_lists):
 class EntityF1(keras.callbacks.Callback):
     """Puts the entity F1 of the dev sentences into the logs of each epoch, as `val_entity_f1`."""
 
-    def __init__(self, sentences, tag_names):
+    def __init__(self, sentences, tag_names, scheme):
         super().__init__()
         self.token_lists, self.gold = zip(*sentences, strict=True)
         self.tag_names = tag_names
+        self.scheme = scheme
 
     def on_epoch_end(self, epoch, logs=None):
         predicted = predict_tags(self.model, self.token_lists, self.tag_names)
-        logs["val_entity_f1"] = entity_f1(self.gold, predicted)
+        logs["val_entity_f1"] = entity_f1(self.gold, predicted, self.scheme)
 
 
 def train_tagger(train, dev, settings, verbose="auto"):
@@ -173,7 +175,7 @@ def train_tagger(train, dev, settings, verbose="auto"):
     model.fit(
         training_batches(train, tag_names, settings),
         epochs=settings.epochs,
-        callbacks=[EntityF1(dev, tag_names), stopping],
+        callbacks=[EntityF1(dev, tag_names, settings.scheme), stopping],
         shuffle=False,  # the batches come shuffled
         verbose=_progress() if verbose == "auto" else verbose,
     )
@@ -184,14 +186,14 @@ def _progress():
     return 1 if sys.stdout.isatty() else 2  # in a file, a line for each epoch reads better
 
 
-def evaluate_tagger(model, tag_names, sentences, title):
+def evaluate_tagger(model, tag_names, sentences, title, scheme):
     """Prints the report; returns the entity F1 and the number of illegal tag sequences."""
     token_lists, gold = zip(*sentences, strict=True)
     predicted = predict_tags(model, token_lists, tag_names)
-    illegal = count_illegal(predicted)
-    print(f"\n{title}\n{entity_report(gold, predicted)}")
-    print(f"illegal tag sequences: {illegal} of {len(gold)}")
-    return entity_f1(gold, predicted), illegal
+    illegal = count_illegal(predicted, scheme)
+    print(f"\n{title}\n{entity_report(gold, predicted, scheme)}")
+    print(f"illegal tag sequences: {illegal} of {len(gold)} under {scheme}")
+    return entity_f1(gold, predicted, scheme), illegal
 
 
 def load_corpus(options):
@@ -254,10 +256,11 @@ def main(arguments=None):
         corpus = load_corpus(options)
     except (ColumnFileError, OSError) as error:
         raise SystemExit(f"train_tagger: {error}") from None
-    model, tag_names = train_tagger(corpus["train"], corpus["dev"], choose_settings(options))
+    settings = choose_settings(options)
+    model, tag_names = train_tagger(corpus["train"], corpus["dev"], settings)
     for part in ("dev", "test"):
         if part in corpus:
-            evaluate_tagger(model, tag_names, corpus[part], part)
+            evaluate_tagger(model, tag_names, corpus[part], part, settings.scheme)
     if options.save:
         model.save(options.save)
     if options.export:

@@ -22,7 +22,11 @@ import text_layers
 import train_tagger
 
 ROOT = pathlib.Path(__file__).parents[1]
-TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+TAGS = {
+    "BIO": ["O", "B-X", "I-X", "B-Y", "I-Y"],
+    "BIOES": ["O", *(f"{prefix}-{type_}" for prefix in "BIES" for type_ in "XY")],
+    "IOB1": ["O", "B", "I"],  # without types
+}
 
 
 def write(tmp_path, content):
@@ -76,7 +80,8 @@ class TestCorpus:
         assert len(texts) == len(set(texts))
 
     def test_tags_are_legal(self, requests):
-        assert not report.count_illegal(tags for part in requests.values() for _, tags in part)
+        all_tags = (tags for part in requests.values() for _, tags in part)
+        assert report.count_illegal(all_tags, "BIO") == 0
 
     @pytest.mark.parametrize(
         ("word", "tags"),
@@ -111,40 +116,29 @@ class TestCorpus:
 
 
 class TestReport:
-    @pytest.mark.parametrize(
-        ("tags", "legal"),
-        [
-            (["B-X", "I-X", "I-X", "O", "B-Y"], True),
-            (["I-X"], False),
-            (["O", "I-X"], False),
-            (["B-X", "I-Y"], False),
-            (["B-X", "I-X", "I-Y"], False),
-            ([], True),
-        ],
-    )
-    def test_illegal_sequences_are_counted(self, tags, legal):
-        assert report.is_legal(tags) == legal
-        assert report.count_illegal([tags, ["O"], tags]) == (0 if legal else 2)
+    def test_illegal_sequences_are_counted_by_the_scheme(self):
+        sentences = [["O", "I-X"], ["I-X", "I-X"], ["O", "B-X"], []]
+        assert report.count_illegal(sentences, "BIO") == 2
+        assert report.count_illegal(sentences, "IOB1") == 1
 
-    def test_entities(self):
-        tags = ["B-X", "I-X", "B-X", "I-Y", "O", "I-X"]
-        assert report.entities(tags) == {("X", 0, 1), ("X", 2, 2), ("Y", 3, 3), ("X", 5, 5)}
-
-    @pytest.mark.parametrize("seed", range(5))
-    def test_it_is_what_seqeval_prints(self, seed):
+    @pytest.mark.parametrize("scheme", TAGS)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_it_is_what_seqeval_prints(self, scheme, seed):
         seqeval = pytest.importorskip("seqeval.metrics")
         chooser = random.Random(seed)
         gold, predicted = (
-            [chooser.choices(TAGS, k=1 + length % 7) for length in range(30)] for _ in range(2)
+            [chooser.choices(TAGS[scheme], k=1 + length % 7) for length in range(30)]
+            for _ in range(2)
         )
         predicted[::2] = gold[::2]
         expected = seqeval.classification_report(gold, predicted, zero_division=0)
-        assert report.entity_report(gold, predicted) == expected
-        assert report.entity_f1(gold, predicted) == pytest.approx(seqeval.f1_score(gold, predicted))
+        assert report.entity_report(gold, predicted, scheme) == expected
+        f1 = report.entity_f1(gold, predicted, scheme)
+        assert f1 == pytest.approx(seqeval.f1_score(gold, predicted))
 
     def test_without_entities_all_is_zero(self):
-        assert report.entity_f1([["O"]], [["O"]]) == 0
-        assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]])
+        assert report.entity_f1([["O"]], [["O"]], "BIO") == 0
+        assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]], "BIO")
 
 
 class TestTextLayers:
@@ -208,13 +202,13 @@ class TestTraining:
     def test_a_softmax_head_trains_too(self, small_corpus, capsys):
         settings = train_tagger.Settings(**SMALL, softmax=True)
         tagger = train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
-        f1, illegal = train_tagger.evaluate_tagger(*tagger, small_corpus["dev"], "dev")
+        f1, illegal = train_tagger.evaluate_tagger(*tagger, small_corpus["dev"], "dev", "BIO")
         assert 0 <= f1 <= 1
-        assert f"illegal tag sequences: {illegal} of 16" in capsys.readouterr().out
+        assert f"illegal tag sequences: {illegal} of 16 under BIO" in capsys.readouterr().out
 
     def test_dev_entity_f1_is_logged(self, tagger, small_corpus):
         model, tag_names = tagger
-        callback = train_tagger.EntityF1(small_corpus["dev"], tag_names)
+        callback = train_tagger.EntityF1(small_corpus["dev"], tag_names, "BIO")
         callback.set_model(model)
         logs = {}
         callback.on_epoch_end(0, logs)
