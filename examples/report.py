@@ -1,19 +1,37 @@
 """Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval).
 
-The formulas fit on a page, and seqeval would bring scikit-learn and SciPy along; the tests compare
-every figure and the printed report with seqeval itself.
+A scheme is a name such as "BIO", or None for tags of no scheme, as parts of speech are: each of
+them is scored by itself, and none is broken. The formulas fit on a page, and seqeval would bring
+scikit-learn and SciPy along; the tests compare every figure and the printed report with seqeval.
 """
 
 from collections import Counter
 
-from keras_crf.tags import is_legal, tags_to_spans
+from keras_crf.tags import broken_tags, is_legal, tags_to_spans
 
 AVERAGES = ("micro avg", "macro avg", "weighted avg")
 
 
 def count_illegal(sentences, scheme):
     """The number of tag sequences that break the rules of the scheme."""
-    return sum(not is_legal(tags, scheme) for tags in sentences)
+    return sum(not is_legal(tags, scheme) for tags in sentences) if scheme else 0
+
+
+def broken_report(part, sentences, scheme):
+    """A line on the tags of sentences `(tokens, tags)` that break the scheme; "" if none does."""
+    broken = [
+        (number, place)
+        for number, (_, tags) in enumerate(sentences if scheme else [], start=1)
+        for place in broken_tags(tags, scheme)
+    ]
+    if not broken:
+        return ""
+    number, place = broken[0]
+    return (
+        f"{part}: {len(broken)} broken tag{'s' * (len(broken) > 1)} in "
+        f"{len({number for number, _ in broken})} of {len(sentences)} sentences under {scheme}; "
+        f"the first: sentence {number}, {_described(place)}"
+    )
 
 
 def entity_scores(gold, predicted, scheme):
@@ -60,8 +78,18 @@ def entity_report(gold, predicted, scheme):
     return "\n".join(lines) + "\n"
 
 
+def _described(place):
+    """A `BrokenTag` in words; tokens are counted from 1, as sentences are."""
+    if place.tag is None:
+        return f"token {place.index}, {place.previous} at the end"
+    follows = "at the start" if place.previous is None else f"after {place.previous}"
+    return f"token {place.index + 1}, {place.tag} {follows}"
+
+
 def _entities(tags, scheme):
     """The entities of one sentence: a set of `(type, start, end)`."""
+    if scheme is None:
+        return {(tag, step, step + 1) for step, tag in enumerate(tags)}
     spans = tags_to_spans(tags, scheme)
     return {(type_ or "_", start, end) for type_, start, end in spans}  # seqeval's name for no type
 

@@ -3,13 +3,15 @@
     python examples/train_tagger.py                                      the corpus of corpus.py
     python examples/train_tagger.py --train a.tsv --dev b.tsv --save tagger.keras --export tagger/1
 
-Column files hold `TOKEN<TAB>...<TAB>TAG` lines and an empty line after each sentence. With
-`--softmax` the same network gets a softmax per token in place of the CRF, for comparison.
+Column files hold `TOKEN<TAB>...<TAB>TAG` lines and an empty line after each sentence. Tags that
+break their scheme are reported; `keras_crf.tags.convert_scheme` repairs them. With `--softmax` the
+same network gets a softmax per token in place of the CRF, for comparison.
 """
 
 import argparse
 import collections
 import dataclasses
+import itertools
 import math
 import sys
 
@@ -17,9 +19,9 @@ import keras
 import tensorflow as tf
 
 import keras_crf
-from columns import ColumnFileError, read_columns
+from columns import read_columns
 from corpus import generate_corpus
-from report import count_illegal, entity_f1, entity_report
+from report import broken_report, count_illegal, entity_f1, entity_report
 from text_layers import CharacterFeatures, CharacterIds, NormalizeWords
 
 # Sentences of about equal length share a batch, padded to one of these: few shapes, little padding.
@@ -39,7 +41,7 @@ class Settings:
     dropout: float = 0.3
     patience: int = 3
     softmax: bool = False
-    scheme: str = "BIO"
+    scheme: str | None = "BIO"  # of the tags; None: they are of no scheme, as parts of speech
     seed: int = 0
 
 
@@ -192,7 +194,8 @@ def evaluate_tagger(model, tag_names, sentences, title, scheme):
     predicted = predict_tags(model, token_lists, tag_names)
     illegal = count_illegal(predicted, scheme)
     print(f"\n{title}\n{entity_report(gold, predicted, scheme)}")
-    print(f"illegal tag sequences: {illegal} of {len(gold)} under {scheme}")
+    if scheme:
+        print(f"illegal tag sequences: {illegal} of {len(gold)} under {scheme}")
     return entity_f1(gold, predicted, scheme), illegal
 
 
@@ -207,6 +210,24 @@ def load_corpus(options):
     return corpus
 
 
+def choose_scheme(options, corpus):
+    """The scheme that was named, else the one that all tags fit; None if they fit none."""
+    if options.scheme:
+        return options.scheme
+    try:
+        return keras_crf.tags.detect_scheme(collect_tag_names(itertools.chain(*corpus.values())))
+    except ValueError:
+        print("the tags fit no scheme (--scheme BIO says why not): each is scored by itself")
+        return None
+
+
+def report_broken_tags(corpus, scheme):
+    """Prints a line for each part of the corpus in which tags break the scheme."""
+    for part, sentences in corpus.items():
+        if line := broken_report(part, sentences, scheme):
+            print(line)
+
+
 def parse_options(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -215,6 +236,7 @@ def parse_options(arguments=None):
     parser.add_argument("--dev", metavar="FILE", help="chooses the best epoch; needed with --train")
     parser.add_argument("--test", metavar="FILE", help="reported at the end")
     parser.add_argument("--column", type=int, default=-1, help="of the tag, from 0; default: last")
+    parser.add_argument("--scheme", metavar="NAME", help="of the tags; default: the one they fit")
     parser.add_argument("--max-sentences", type=int, metavar="N", help="train on the first N")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--batch-size", type=int)
@@ -234,6 +256,8 @@ def _check_options(parser, options):
         parser.error("--train needs --dev, by which the best epoch is chosen")
     if not options.train and (options.dev or options.test):
         parser.error("--dev and --test need --train")
+    if not options.train and options.scheme:
+        parser.error("--scheme is that of the column files, and needs --train")
     if options.softmax and (options.save or options.export):
         parser.error("--softmax is for comparison and knows no tag names: it is not saved")
     if options.max_sentences is not None and options.max_sentences < 1:
@@ -252,11 +276,13 @@ def choose_settings(options):
 
 def main(arguments=None):
     options = parse_options(arguments)
+    settings = choose_settings(options)
     try:
         corpus = load_corpus(options)
-    except (ColumnFileError, OSError) as error:
+        settings.scheme = choose_scheme(options, corpus)
+        report_broken_tags(corpus, settings.scheme)
+    except (ValueError, OSError) as error:
         raise SystemExit(f"train_tagger: {error}") from None
-    settings = choose_settings(options)
     model, tag_names = train_tagger(corpus["train"], corpus["dev"], settings)
     for part in ("dev", "test"):
         if part in corpus:

@@ -136,6 +136,44 @@ class TestReport:
         f1 = report.entity_f1(gold, predicted, scheme)
         assert f1 == pytest.approx(seqeval.f1_score(gold, predicted))
 
+    def test_tags_of_no_scheme_are_scored_one_by_one(self):
+        gold, predicted = [["DET", "NOUN"], ["VERB", "NOUN"]], [["DET", "NOUN"], ["NOUN", "NOUN"]]
+        scores = report.entity_scores(gold, predicted, None)
+        assert scores["NOUN"] == (2 / 3, 1, 0.8, 2)
+        assert scores["micro avg"] == (0.75, 0.75, 0.75, 4)
+        assert report.count_illegal(gold, None) == 0
+        assert report.broken_report("dev", list(zip(gold, gold, strict=True)), None) == ""
+
+    @pytest.mark.parametrize(
+        ("sentences", "scheme", "line"),
+        [
+            (
+                [["O"], ["B-X", "O", "I-X", "I-Y"], ["O", "I-X"]],
+                "IOB2",
+                "3 broken tags in 2 of 3 sentences under IOB2; "
+                "the first: sentence 2, token 3, I-X after O",
+            ),
+            (
+                [["I-X"]],
+                "BIO",
+                "1 broken tag in 1 of 1 sentences under BIO; "
+                "the first: sentence 1, token 1, I-X at the start",
+            ),
+            (
+                [["S-X"], ["O", "B-X"]],
+                "BIOES",
+                "1 broken tag in 1 of 2 sentences under BIOES; "
+                "the first: sentence 2, token 2, B-X at the end",
+            ),
+        ],
+    )
+    def test_broken_tags_are_counted_and_the_first_is_named(self, sentences, scheme, line):
+        with_tokens = [(["word"] * len(tags), tags) for tags in sentences]
+        assert report.broken_report("dev", with_tokens, scheme) == f"dev: {line}"
+
+    def test_nothing_is_said_of_tags_that_keep_the_scheme(self):
+        assert report.broken_report("dev", [(["a", "b"], ["B-X", "I-X"])], "IOB2") == ""
+
     def test_without_entities_all_is_zero(self):
         assert report.entity_f1([["O"]], [["O"]], "BIO") == 0
         assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]], "BIO")
@@ -219,6 +257,7 @@ class TestTraining:
         [
             (["--train", "a.tsv"], "--train needs --dev"),
             (["--dev", "a.tsv"], "--dev and --test need --train"),
+            (["--scheme", "BIO"], "--scheme is that of the column files, and needs --train"),
             (["--softmax", "--save", "a.keras"], "--softmax is for comparison"),
             (["--save", "a.h5"], "--save must end in .keras, got a.h5"),
             (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
@@ -233,6 +272,43 @@ class TestTraining:
         path = str(write(tmp_path, b"a\tO\nb\n"))
         with pytest.raises(SystemExit, match=r"train_tagger: .*file\.tsv:2: expected"):
             train_tagger.main(["--train", path, "--dev", path])
+
+    @pytest.mark.parametrize(
+        ("scheme", "message"),
+        [
+            ("BIOES-ish", "train_tagger: scheme must be one of IOB2, .* got 'BIOES-ish'"),
+            ("IOE2", "train_tagger: names that are not of IOE2: .'B-X'."),
+        ],
+    )
+    def test_a_scheme_that_is_not_of_the_files_ends_the_script(self, tmp_path, scheme, message):
+        path = str(write(tmp_path, b"a\tB-X\nb\tO\n"))
+        with pytest.raises(SystemExit, match=message):
+            train_tagger.main(["--train", path, "--dev", path, "--scheme", scheme])
+
+    @pytest.mark.parametrize(
+        ("tags", "given", "scheme"),
+        [
+            (["O", "B-X", "I-X"], [], "IOB2"),
+            (["O", "I-X"], [], "IOB1"),
+            (["O", "S-X"], [], "IOBES"),
+            (["O", "I-X"], ["--scheme", "IOB2"], "IOB2"),
+        ],
+    )
+    def test_the_tags_tell_their_scheme_unless_it_is_named(self, tags, given, scheme):
+        options = train_tagger.parse_options(["--train", "a", "--dev", "b", *given])
+        corpus = {"train": [(["word"], [tags[0]])], "dev": [(["word"] * len(tags), tags)]}
+        assert train_tagger.choose_scheme(options, corpus) == scheme
+
+    def test_tags_of_no_scheme_are_told_of(self, capsys):
+        options = train_tagger.parse_options(["--train", "a", "--dev", "b"])
+        assert train_tagger.choose_scheme(options, {"train": [(["word"], ["NOUN"])]}) is None
+        assert "the tags fit no scheme (--scheme BIO says why not)" in capsys.readouterr().out
+
+    def test_broken_tags_are_reported_for_the_parts_that_have_any(self, capsys):
+        whole, broken = [(["a", "b"], ["B-X", "I-X"])], [(["a", "b"], ["O", "I-X"])]
+        train_tagger.report_broken_tags({"train": broken, "dev": whole, "test": broken}, "BIO")
+        parts = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+        assert parts == ["train", "test"]
 
     def test_options_override_the_quick_settings(self):
         options = train_tagger.parse_options(["--quick", "--epochs", "1", "--softmax"])
