@@ -1,10 +1,12 @@
-"""Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval).
+"""Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval); and
+what there is to say of broken tags, and of single sentences.
 
 A scheme is a name such as "BIO", or None for tags of no scheme, as parts of speech are: each of
 them is scored by itself, and none is broken. The formulas fit on a page, and seqeval would bring
 scikit-learn and SciPy along; the tests compare every figure and the printed report with seqeval.
 """
 
+import textwrap
 from collections import Counter
 
 from keras_crf.tags import broken_tags, is_legal, tags_to_spans
@@ -76,6 +78,26 @@ def entity_report(gold, predicted, scheme):
         numbers = "".join(f" {ratio:>9.2f}" for ratio in ratios)
         lines.append(f"{name:>{width}} {numbers} {support:>9}")
     return "\n".join(lines) + "\n"
+
+
+def sentence_report(tokens, entities, gold_tags, scheme):
+    """A sentence, and below it a line for each `DecodedEntity`: how probable, what type, which.
+
+    Those that the gold tags do not have are marked as wrong.
+    """
+    right = tags_to_spans(gold_tags, scheme)
+    width = max((len(entity.type) for entity in entities), default=0)
+    lines = [_shortened(tokens, 96)]
+    for type_, start, end, probability in entities:
+        mark = "" if (type_, start, end) in right else "  wrong"
+        lines.append(
+            f"  {probability:.2f}  {type_:<{width}}  {_shortened(tokens[start:end], 48)}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def _shortened(tokens, width):
+    return textwrap.shorten(" ".join(tokens), width, placeholder=" ...")
 
 
 def _described(place):

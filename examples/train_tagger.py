@@ -21,11 +21,9 @@ import tensorflow as tf
 import keras_crf
 from columns import read_columns
 from corpus import generate_corpus
-from report import broken_report, count_illegal, entity_f1, entity_report
+from predicting import least_certain, padded_length, predict_entities, predict_tags
+from report import broken_report, count_illegal, entity_f1, entity_report, sentence_report
 from text_layers import CharacterFeatures, CharacterIds, NormalizeWords
-
-# Sentences of about equal length share a batch, padded to one of these: few shapes, little padding.
-LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclasses.dataclass
@@ -98,7 +96,7 @@ def training_batches(sentences, tag_names, settings):
     """A `tf.data` pipeline of `(words [B, T], tag ids [B, T])`, shuffled, bucketed by length."""
     tag_ids = {name: tag_id for tag_id, name in enumerate(tag_names)}
     examples = [(tokens, [tag_ids[tag] for tag in tags]) for tokens, tags in sentences]
-    buckets = collections.Counter(_padded_length(len(tokens)) for tokens, _ in sentences)
+    buckets = collections.Counter(padded_length(len(tokens)) for tokens, _ in sentences)
     count = sum(math.ceil(size / settings.batch_size) for size in buckets.values())
     row = (tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32))
     return (
@@ -115,32 +113,6 @@ def training_batches(sentences, tag_names, settings):
         .apply(tf.data.experimental.assert_cardinality(count))
         .prefetch(tf.data.AUTOTUNE)
     )
-
-
-def _padded_length(length):
-    return next((padded for padded in LENGTHS if padded >= length), length)
-
-
-def predict_tags(model, token_lists, tag_names, batch_size=64):
-    """Tags sentences, in any order of lengths, with a model from `build_tagger`.
-
-    Returns:
-        A list of tag sequences, each as long as its sentence.
-    """
-    by_length = sorted(range(len(token_lists)), key=lambda index: len(token_lists[index]))
-    predicted = [[] for _ in token_lists]
-    for first in range(0, len(by_length), batch_size):
-        rows = by_length[first : first + batch_size]
-        best = model.predict_on_batch(_pad([token_lists[row] for row in rows])).argmax(-1)
-        for row, ids in zip(rows, best, strict=True):
-            predicted[row] = [tag_names[i] for i in ids[: len(token_lists[row])]]
-    return predicted
-
-
-def _pad(token_lists):
-    width = _padded_length(max(map(len, token_lists)))
-    rows = [tokens + [""] * (width - len(tokens)) for tokens in token_lists]
-    return tf.constant(rows, shape=(len(rows), width), dtype=tf.string)
 
 
 class EntityF1(keras.callbacks.Callback):
@@ -197,6 +169,15 @@ def evaluate_tagger(model, tag_names, sentences, title, scheme):
     if scheme:
         print(f"illegal tag sequences: {illegal} of {len(gold)} under {scheme}")
     return entity_f1(gold, predicted, scheme), illegal
+
+
+def show_least_certain(model, tag_names, sentences, title, scheme):
+    """Prints the sentences with the least certain entities: what is hard, or tagged wrongly."""
+    token_lists, gold = zip(*sentences, strict=True)
+    entities = predict_entities(model, token_lists, tag_names, scheme)
+    print(f"\n{title}: the sentences with the least certain entities")
+    for row in least_certain(entities):
+        print(sentence_report(token_lists[row], entities[row], gold[row], scheme))
 
 
 def load_corpus(options):
@@ -287,6 +268,8 @@ def main(arguments=None):
     for part in ("dev", "test"):
         if part in corpus:
             evaluate_tagger(model, tag_names, corpus[part], part, settings.scheme)
+    if settings.scheme and not settings.softmax:  # sentences of dev: those of test stay unseen
+        show_least_certain(model, tag_names, corpus["dev"], "dev", settings.scheme)
     if options.save:
         model.save(options.save)
     if options.export:

@@ -1,6 +1,7 @@
 """The examples: column files, the corpus, the report, and a short training run end to end."""
 
 import io
+import itertools
 import pathlib
 import random
 import subprocess
@@ -16,10 +17,12 @@ import columns
 import corpus
 import hmm_as_crf
 import keras_crf
+import predicting
 import report
 import tag
 import text_layers
 import train_tagger
+from keras_crf.tags import DecodedEntity
 
 ROOT = pathlib.Path(__file__).parents[1]
 TAGS = {
@@ -174,6 +177,20 @@ class TestReport:
     def test_nothing_is_said_of_tags_that_keep_the_scheme(self):
         assert report.broken_report("dev", [(["a", "b"], ["B-X", "I-X"])], "IOB2") == ""
 
+    def test_a_sentence_is_shown_with_the_probability_of_each_entity_and_what_is_wrong(self):
+        tokens, gold = ["Ada", "Lovelace", "saw", "Rome"], ["B-PER", "I-PER", "O", "O"]
+        entities = [DecodedEntity("PER", 0, 2, 0.984), DecodedEntity("PLACE", 3, 4, 0.4)]
+        assert report.sentence_report(tokens, entities, gold, "BIO").splitlines() == [
+            "Ada Lovelace saw Rome",
+            "  0.98  PER    Ada Lovelace",
+            "  0.40  PLACE  Rome  wrong",
+        ]
+
+    def test_long_sentences_and_entities_are_cut(self):
+        entities = [DecodedEntity("X", 0, 90, 1.0)]
+        shown = report.sentence_report(["word"] * 100, entities, ["O"] * 100, "BIO").splitlines()
+        assert [len(line) <= 96 and "word ..." in line for line in shown] == [True, True]
+
     def test_without_entities_all_is_zero(self):
         assert report.entity_f1([["O"]], [["O"]], "BIO") == 0
         assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]], "BIO")
@@ -236,6 +253,29 @@ class TestTraining:
         assert [len(tags) for tags in together] == [3, 1, 40, 2]
         alone = [train_tagger.predict_tags(model, [tokens], tag_names)[0] for tokens in lists]
         assert together == alone
+
+    def test_entities_stand_at_their_sentences_and_do_not_depend_on_the_batch(self, tagger):
+        model, tag_names = tagger
+        lists = [["book", "a", "flight", "to", "Rome"], ["from", "Rome"]]
+        together = predicting.predict_entities(model, lists, tag_names, "BIO")
+        assert any(together)
+        tags = predicting.predict_tags(model, lists, tag_names)
+        assert [[entity[:3] for entity in found] for found in together] == [
+            keras_crf.tags.tags_to_spans(sentence, "BIO") for sentence in tags
+        ]
+        alone = predicting.predict_entities(model, lists, tag_names, "BIO", batch_size=1)
+        pairs = zip(itertools.chain(*together), itertools.chain(*alone), strict=True)
+        for entity, same in pairs:
+            assert entity.probability == pytest.approx(same.probability, abs=1e-5)
+
+    def test_the_least_certain_sentences_are_those_with_the_least_probable_entity(self):
+        def sentence(*probabilities):
+            return [DecodedEntity("X", 0, 1, probability) for probability in probabilities]
+
+        entities = [sentence(0.9), [], sentence(0.99, 0.3), sentence(0.5), sentence(1.0)]
+        assert predicting.least_certain(entities) == [2, 3, 0]
+        assert predicting.least_certain(entities, count=9) == [2, 3, 0, 4]
+        assert predicting.least_certain([[], []]) == []
 
     def test_a_softmax_head_trains_too(self, small_corpus, capsys):
         settings = train_tagger.Settings(**SMALL, softmax=True)
