@@ -4,8 +4,9 @@
     python examples/train_tagger.py --train a.tsv --dev b.tsv --save tagger.keras --export tagger/1
 
 Column files hold `TOKEN<TAB>...<TAB>TAG` lines and an empty line after each sentence. Tags that
-break their scheme are reported; `keras_crf.tags.convert_scheme` repairs them. With `--softmax` the
-same network gets a softmax per token in place of the CRF, for comparison.
+break their scheme are reported; `keras_crf.tags.convert_scheme` repairs them. With `--constrain`
+the CRF keeps to the scheme, in training and in all that it tags. With `--softmax` the same network
+gets a softmax per token in place of the CRF, for comparison.
 """
 
 import argparse
@@ -40,16 +41,18 @@ class Settings:
     patience: int = 3
     softmax: bool = False
     scheme: str | None = "BIO"  # of the tags; None: they are of no scheme, as parts of speech
+    constrain: bool = False  # whether the CRF gives probability 0 to what the scheme forbids
     seed: int = 0
 
 
 QUICK = {"epochs": 4, "word_size": 48, "character_filters": 32, "lstm_units": 48}
 
 
-def build_tagger(vocabulary, tag_names, settings):
+def build_tagger(vocabulary, tag_names, settings, illegal_gold="raise"):
     """The model: words, string [B, T] padded with "", to tags, float [B, T, K].
 
     The CRF gives the best path one-hot, the softmax gives probabilities; `argmax(-1)` reads both.
+    `illegal_gold` is that of `CRFLayer`.
     """
     words = keras.Input((None,), dtype="string", name="words")
     lookup = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="", name="vocabulary")
@@ -63,14 +66,20 @@ def build_tagger(vocabulary, tag_names, settings):
     lstm = keras.layers.LSTM(settings.lstm_units, return_sequences=True)
     features = keras.layers.Bidirectional(lstm)(features)
     features = keras.layers.Dropout(settings.dropout)(features)
-    return keras.Model(words, _head(tag_names, settings.softmax)(features))
+    return keras.Model(words, _head(tag_names, settings, illegal_gold)(features))
 
 
-def _head(tag_names, softmax):
-    if softmax:
+def _head(tag_names, settings, illegal_gold):
+    if settings.softmax:
         return keras.layers.Dense(len(tag_names), activation="softmax", name="tags")
-    # The few transitions have far to go, and start from nothing: they learn five times as fast.
-    return keras_crf.CRFLayer(len(tag_names), tag_names=tag_names, lr_multiplier=5.0, name="tags")
+    return keras_crf.CRFLayer(
+        len(tag_names),
+        tag_names=tag_names,
+        scheme=settings.scheme if settings.constrain else None,
+        illegal_gold=illegal_gold,
+        lr_multiplier=5.0,  # the few transitions have far to go, and start from nothing
+        name="tags",
+    )
 
 
 def compile_tagger(model, settings):
@@ -141,7 +150,8 @@ def train_tagger(train, dev, settings, verbose="auto"):
     """
     keras.utils.set_random_seed(settings.seed)
     tag_names = collect_tag_names(train)
-    model = build_tagger(collect_vocabulary(train), tag_names, settings)
+    illegal_gold = choose_illegal_gold(train, settings)
+    model = build_tagger(collect_vocabulary(train), tag_names, settings, illegal_gold)
     compile_tagger(model, settings)
     stopping = keras.callbacks.EarlyStopping(
         "val_entity_f1", mode="max", patience=settings.patience, restore_best_weights=True
@@ -154,6 +164,15 @@ def train_tagger(train, dev, settings, verbose="auto"):
         verbose=_progress() if verbose == "auto" else verbose,
     )
     return model, tag_names
+
+
+def choose_illegal_gold(sentences, settings):
+    """What the CRF does about broken tags: "allow", which costs time, only where there are some."""
+    tags = (tags for _, tags in sentences)
+    if not settings.constrain or not count_illegal(tags, settings.scheme):
+        return "raise"
+    print('training: broken tags are taken for unknown (illegal_gold="allow")')
+    return "allow"
 
 
 def _progress():
@@ -198,15 +217,18 @@ def choose_scheme(options, corpus):
     try:
         return keras_crf.tags.detect_scheme(collect_tag_names(itertools.chain(*corpus.values())))
     except ValueError:
+        if options.constrain:
+            raise
         print("the tags fit no scheme (--scheme BIO says why not): each is scored by itself")
         return None
 
 
-def report_broken_tags(corpus, scheme):
-    """Prints a line for each part of the corpus in which tags break the scheme."""
+def check_tags(corpus, settings):
+    """Prints which parts of the corpus hold broken tags; refuses those that can never be legal."""
     for part, sentences in corpus.items():
-        if line := broken_report(part, sentences, scheme):
+        if line := broken_report(part, sentences, settings.scheme):
             print(line)
+    _head(collect_tag_names(corpus["train"]), settings, "raise")  # the layer says what is wrong
 
 
 def parse_options(arguments=None):
@@ -225,6 +247,7 @@ def parse_options(arguments=None):
     parser.add_argument("--seed", type=int)
     parser.add_argument("--quick", action="store_true", help="a small model and few epochs")
     parser.add_argument("--softmax", action="store_true", help="no CRF, for comparison")
+    parser.add_argument("--constrain", action="store_true", help="only legal tags can come out")
     parser.add_argument("--save", metavar="FILE.keras", help="writes the Keras model")
     parser.add_argument("--export", metavar="DIRECTORY", help="writes a SavedModel for serving")
     options = parser.parse_args(arguments)
@@ -239,6 +262,8 @@ def _check_options(parser, options):
         parser.error("--dev and --test need --train")
     if not options.train and options.scheme:
         parser.error("--scheme is that of the column files, and needs --train")
+    if options.constrain and options.softmax:
+        parser.error("--constrain is for the CRF: a softmax chooses each tag by itself")
     if options.softmax and (options.save or options.export):
         parser.error("--softmax is for comparison and knows no tag names: it is not saved")
     if options.max_sentences is not None and options.max_sentences < 1:
@@ -261,7 +286,7 @@ def main(arguments=None):
     try:
         corpus = load_corpus(options)
         settings.scheme = choose_scheme(options, corpus)
-        report_broken_tags(corpus, settings.scheme)
+        check_tags(corpus, settings)
     except (ValueError, OSError) as error:
         raise SystemExit(f"train_tagger: {error}") from None
     model, tag_names = train_tagger(corpus["train"], corpus["dev"], settings)

@@ -4,6 +4,7 @@ import io
 import itertools
 import pathlib
 import random
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -217,17 +218,20 @@ SMALL = {"epochs": 2, "word_size": 8, "character_filters": 8, "lstm_units": 8}
 
 @pytest.fixture(scope="module")
 def small_corpus(requests):
-    """Full batches of one padded length, so that little is traced."""
+    """Full batches of one padded length, so that little is traced; the first sentence is broken."""
     sizes = {"train": 64, "dev": 16}
-    return {
+    small = {
         part: [sentence for sentence in requests[part] if 8 < len(sentence[0]) <= 16][:size]
         for part, size in sizes.items()
     }
+    tokens, tags = small["train"][0]
+    small["train"][0] = tokens, [tag.replace("B-", "I-") for tag in tags]
+    return small
 
 
 @pytest.fixture(scope="module")
 def tagger(small_corpus):
-    settings = train_tagger.Settings(**SMALL)
+    settings = train_tagger.Settings(**SMALL, constrain=True)
     return train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
 
 
@@ -298,6 +302,7 @@ class TestTraining:
             (["--train", "a.tsv"], "--train needs --dev"),
             (["--dev", "a.tsv"], "--dev and --test need --train"),
             (["--scheme", "BIO"], "--scheme is that of the column files, and needs --train"),
+            (["--constrain", "--softmax"], "--constrain is for the CRF: a softmax chooses each"),
             (["--softmax", "--save", "a.keras"], "--softmax is for comparison"),
             (["--save", "a.h5"], "--save must end in .keras, got a.h5"),
             (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
@@ -346,7 +351,8 @@ class TestTraining:
 
     def test_broken_tags_are_reported_for_the_parts_that_have_any(self, capsys):
         whole, broken = [(["a", "b"], ["B-X", "I-X"])], [(["a", "b"], ["O", "I-X"])]
-        train_tagger.report_broken_tags({"train": broken, "dev": whole, "test": broken}, "BIO")
+        corpus = {"train": broken, "dev": whole, "test": broken}
+        train_tagger.check_tags(corpus, train_tagger.Settings())
         parts = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
         assert parts == ["train", "test"]
 
@@ -355,6 +361,69 @@ class TestTraining:
         settings = train_tagger.choose_settings(options)
         assert (settings.epochs, settings.softmax) == (1, True)
         assert settings.lstm_units == train_tagger.QUICK["lstm_units"]
+
+
+class TestConstrained:
+    @pytest.mark.parametrize("constrain", [False, True])
+    def test_even_untrained_all_that_it_tags_is_legal(self, small_corpus, constrain):
+        settings = train_tagger.Settings(**SMALL, constrain=constrain)
+        tag_names = train_tagger.collect_tag_names(small_corpus["train"])
+        model = train_tagger.build_tagger(["to"], tag_names, settings)
+        token_lists = [tokens for tokens, _ in small_corpus["dev"]]
+        predicted = train_tagger.predict_tags(model, token_lists, tag_names)
+        assert (report.count_illegal(predicted, "BIO") == 0) == constrain
+
+    @pytest.mark.parametrize(
+        ("tags", "constrain", "chosen"),
+        [
+            (["O", "I-X"], True, "allow"),
+            (["B-X", "I-X"], True, "raise"),
+            (["O", "I-X"], False, "raise"),
+        ],
+    )
+    def test_broken_tags_to_learn_from_are_allowed_and_told_of(
+        self, tags, constrain, chosen, capsys
+    ):
+        settings = train_tagger.Settings(constrain=constrain)
+        sentences = [(["a", "b"], ["O", "O"]), (["a", "b"], tags)]
+        assert train_tagger.choose_illegal_gold(sentences, settings) == chosen
+        told = 'training: broken tags are taken for unknown (illegal_gold="allow")\n'
+        assert capsys.readouterr().out == (told if chosen == "allow" else "")
+
+    @pytest.mark.parametrize(
+        ("content", "scheme", "message"),
+        [
+            (b"a\tNOUN\n", [], "train_tagger: no scheme fits all tag names"),
+            (b"a\tI-X\n", ["--scheme", "BIO"], "no legal sequence of BIO .* holds .'I-X'."),
+        ],
+    )
+    def test_tags_that_cannot_be_constrained_end_the_script(
+        self, tmp_path, content, scheme, message
+    ):
+        path = str(write(tmp_path, content))
+        with pytest.raises(SystemExit, match=message):
+            train_tagger.main(["--train", path, "--dev", path, "--constrain", *scheme])
+
+    def test_broken_tags_were_allowed_in_training(self, tagger):
+        head = tagger[0].get_layer("tags")
+        assert (head.scheme, head.illegal_gold) == ("BIO", "allow")
+
+    def test_the_script_tells_of_broken_tags_legal_predictions_and_probabilities(
+        self, tagger, small_corpus, tmp_path, monkeypatch, capsys
+    ):
+        monkeypatch.setattr(train_tagger, "train_tagger", lambda *parts_and_settings: tagger)
+        files = []
+        for part, sentences in small_corpus.items():
+            columns.write_columns(tmp_path / part, sentences)
+            files += [f"--{part}", str(tmp_path / part)]
+        train_tagger.main([*files, "--constrain"])
+        first, *others = capsys.readouterr().out.splitlines()
+        assert re.match(
+            r"train: \d broken tags? in 1 of 64 sentences under IOB2; the first: ", first
+        )
+        assert "illegal tag sequences: 0 of 16 under IOB2" in others
+        shown = others[others.index("dev: the sentences with the least certain entities") + 1 :]
+        assert any(re.match(r"  [01]\.\d\d  [A-Z]+ +\w", line) for line in shown)
 
 
 TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]
