@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import columns
 import corpus
+import demo
 import hmm_as_crf
 import keras_crf
 import predicting
@@ -424,6 +425,26 @@ class TestConstrained:
         assert "illegal tag sequences: 0 of 16 under IOB2" in others
         shown = others[others.index("dev: the sentences with the least certain entities") + 1 :]
         assert any(re.match(r"  [01]\.\d\d  [A-Z]+ +\w", line) for line in shown)
+
+    def test_the_demo_compares_a_softmax_with_a_crf_that_knows_the_rules(
+        self, tagger, small_corpus, tmp_path, monkeypatch, capsys
+    ):
+        trained = []
+
+        def stand_in(train, dev, settings):
+            trained.append((settings.softmax, settings.constrain))
+            return tagger
+
+        parts = {**small_corpus, "test": small_corpus["dev"]}
+        monkeypatch.setattr(train_tagger, "generate_corpus", lambda: parts)
+        monkeypatch.setattr(train_tagger, "train_tagger", stand_in)
+        monkeypatch.setattr(keras_crf, "export_tagger", lambda *model, **names: None)
+        monkeypatch.setattr(subprocess, "run", lambda *command, **options: None)
+        demo.main(["--directory", str(tmp_path)])
+        assert trained == [(True, False), (False, True)]
+        printed = capsys.readouterr().out
+        assert re.search(r"^CRF with rules  +[01]\.\d{4}  0 of 16$", printed, re.MULTILINE)
+        assert "By construction, the CRF cannot break the rules of BIO." in printed
 
 
 TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]
