@@ -16,9 +16,9 @@ def train_and_evaluate(name, corpus, settings):
     print(f"\n=== {name}: training on {len(corpus['train'])} requests", flush=True)
     model, tag_names = train_tagger.train_tagger(corpus["train"], corpus["dev"], settings)
     f1, illegal = train_tagger.evaluate_tagger(
-        model, tag_names, corpus["test"], f"{name}: entities of the test requests"
+        model, tag_names, corpus["test"], f"{name}: entities of the test requests", settings.scheme
     )
-    return model, tag_names, f"{name:>8}  {f1:9.4f}  {illegal} of {len(corpus['test'])}"
+    return model, tag_names, f"{name:>14}  {f1:9.4f}  {illegal} of {len(corpus['test'])}"
 
 
 def main(arguments=None):
@@ -29,8 +29,9 @@ def main(arguments=None):
 
     softmax = train_tagger.Settings(**train_tagger.QUICK, softmax=True)
     *_, softmax_line = train_and_evaluate("softmax", corpus, softmax)
-    crf = train_tagger.Settings(**train_tagger.QUICK)
-    model, tag_names, crf_line = train_and_evaluate("CRF", corpus, crf)
+    crf = train_tagger.Settings(**train_tagger.QUICK, constrain=True)
+    model, tag_names, crf_line = train_and_evaluate("CRF with rules", corpus, crf)
+    train_tagger.show_least_certain(model, tag_names, corpus["test"], "CRF with rules", crf.scheme)
 
     directory.mkdir(parents=True, exist_ok=True)
     model.save(directory / "tagger.keras")
@@ -38,7 +39,8 @@ def main(arguments=None):
     keras_crf.export_tagger(model, str(export), tag_names=tag_names)
 
     print("\n=== the same network with two heads, on the test requests")
-    print(f"{'':>8}  entity F1  illegal tag sequences\n{softmax_line}\n{crf_line}")
+    print(f"{'':>14}  entity F1  illegal tag sequences\n{softmax_line}\n{crf_line}")
+    print(f"By construction, the CRF cannot break the rules of {crf.scheme}.")
     print(f"\n=== {export}, loaded without keras_crf", flush=True)
     subprocess.run([sys.executable, RUN_EXPORT, export, REQUEST], check=True)
 

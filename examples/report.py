@@ -1,52 +1,55 @@
-"""Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval).
+"""Entity scores, by the rules and in the form of seqeval's default mode (that of conlleval); and
+what there is to say of broken tags, and of single sentences.
 
-The formulas fit on a page, and seqeval would bring scikit-learn and SciPy along; the tests compare
-every figure and the printed report with seqeval itself.
+A scheme is a name such as "BIO", or None for tags of no scheme, as parts of speech are: each of
+them is scored by itself, and none is broken. The formulas fit on a page, and seqeval would bring
+scikit-learn and SciPy along; the tests compare every figure and the printed report with seqeval.
 """
 
+import textwrap
 from collections import Counter
+
+from keras_crf.tags import broken_tags, is_legal, tags_to_spans
 
 AVERAGES = ("micro avg", "macro avg", "weighted avg")
 
 
-def entities(tags):
-    """The entities of one sentence: a set of `(type, first, last)`, both ends included.
-
-    Generous as conlleval is: an I- tag that continues nothing starts an entity.
-    """
-    found, first = set(), 0
-    for position, tag in enumerate(tags):
-        if position == 0 or not _continues(tags[position - 1], tag):
-            first = position
-        is_last = position + 1 == len(tags) or not _continues(tag, tags[position + 1])
-        if tag != "O" and is_last:
-            found.add((_split(tag)[1], first, position))
-    return found
+def count_illegal(sentences, scheme):
+    """The number of tag sequences that break the rules of the scheme."""
+    return sum(not is_legal(tags, scheme) for tags in sentences) if scheme else 0
 
 
-def is_legal(tags):
-    """Whether every I-X follows B-X or I-X, as BIO demands."""
-    pairs = zip(["O", *tags], tags, strict=False)
-    return all(_continues(before, tag) for before, tag in pairs if tag.startswith("I-"))
+def broken_report(part, sentences, scheme):
+    """A line on the tags of sentences `(tokens, tags)` that break the scheme; "" if none does."""
+    broken = [
+        (number, place)
+        for number, (_, tags) in enumerate(sentences if scheme else [], start=1)
+        for place in broken_tags(tags, scheme)
+    ]
+    if not broken:
+        return ""
+    number, place = broken[0]
+    return (
+        f"{part}: {len(broken)} broken tag{'s' * (len(broken) > 1)} in "
+        f"{len({number for number, _ in broken})} of {len(sentences)} sentences under {scheme}; "
+        f"the first: sentence {number}, {_described(place)}"
+    )
 
 
-def count_illegal(sentences):
-    """The number of tag sequences that break the rules of BIO."""
-    return sum(not is_legal(tags) for tags in sentences)
-
-
-def entity_scores(gold, predicted):
+def entity_scores(gold, predicted, scheme):
     """Precision, recall, F1 and support by entity type, then the three averages.
 
     Args:
         gold, predicted: lists of tag sequences, sentence by sentence of the same length.
+        scheme: the tag scheme of both, such as "BIO".
 
     Returns:
         A dict from row name to `(precision, recall, f1, support)`.
     """
     correct, guessed, wanted = Counter(), Counter(), Counter()
     for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
-        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        gold_entities = _entities(gold_tags, scheme)
+        predicted_entities = _entities(predicted_tags, scheme)
         wanted.update(type_ for type_, _, _ in gold_entities)
         guessed.update(type_ for type_, _, _ in predicted_entities)
         correct.update(type_ for type_, _, _ in gold_entities & predicted_entities)
@@ -58,14 +61,14 @@ def entity_scores(gold, predicted):
     return rows | dict(zip(AVERAGES, (micro, macro, weighted), strict=True))
 
 
-def entity_f1(gold, predicted):
+def entity_f1(gold, predicted, scheme):
     """The micro average of the entity F1."""
-    return entity_scores(gold, predicted)["micro avg"][2]
+    return entity_scores(gold, predicted, scheme)["micro avg"][2]
 
 
-def entity_report(gold, predicted):
+def entity_report(gold, predicted, scheme):
     """The scores as the text that seqeval's `classification_report` prints."""
-    scores = entity_scores(gold, predicted)
+    scores = entity_scores(gold, predicted, scheme)
     width = max(map(len, scores))
     names = ("precision", "recall", "f1-score", "support")
     lines = [" " * width + " " + "".join(f" {name:>9}" for name in names), ""]
@@ -77,15 +80,40 @@ def entity_report(gold, predicted):
     return "\n".join(lines) + "\n"
 
 
-def _split(tag):
-    prefix, _, type_ = tag.partition("-")
-    return prefix, type_ or "_"
+def sentence_report(tokens, entities, gold_tags, scheme):
+    """A sentence, and below it a line for each `DecodedEntity`: how probable, what type, which.
+
+    Those that the gold tags do not have are marked as wrong.
+    """
+    right = tags_to_spans(gold_tags, scheme)
+    width = max((len(entity.type) for entity in entities), default=0)
+    lines = [_shortened(tokens, 96)]
+    for type_, start, end, probability in entities:
+        mark = "" if (type_, start, end) in right else "  wrong"
+        lines.append(
+            f"  {probability:.2f}  {type_:<{width}}  {_shortened(tokens[start:end], 48)}{mark}"
+        )
+    return "\n".join(lines)
 
 
-def _continues(before, tag):
-    prefix_before, type_before = _split(before)
-    prefix, type_ = _split(tag)
-    return prefix in {"I", "E"} and prefix_before in {"B", "I"} and type_ == type_before
+def _shortened(tokens, width):
+    return textwrap.shorten(" ".join(tokens), width, placeholder=" ...")
+
+
+def _described(place):
+    """A `BrokenTag` in words; tokens are counted from 1, as sentences are."""
+    if place.tag is None:
+        return f"token {place.index}, {place.previous} at the end"
+    follows = "at the start" if place.previous is None else f"after {place.previous}"
+    return f"token {place.index + 1}, {place.tag} {follows}"
+
+
+def _entities(tags, scheme):
+    """The entities of one sentence: a set of `(type, start, end)`."""
+    if scheme is None:
+        return {(tag, step, step + 1) for step, tag in enumerate(tags)}
+    spans = tags_to_spans(tags, scheme)
+    return {(type_ or "_", start, end) for type_, start, end in spans}  # seqeval's name for no type
 
 
 def _row(correct, guessed, wanted):

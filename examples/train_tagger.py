@@ -3,13 +3,16 @@
     python examples/train_tagger.py                                      the corpus of corpus.py
     python examples/train_tagger.py --train a.tsv --dev b.tsv --save tagger.keras --export tagger/1
 
-Column files hold `TOKEN<TAB>...<TAB>TAG` lines and an empty line after each sentence. With
-`--softmax` the same network gets a softmax per token in place of the CRF, for comparison.
+Column files hold `TOKEN<TAB>...<TAB>TAG` lines and an empty line after each sentence. Tags that
+break their scheme are reported; `keras_crf.tags.convert_scheme` repairs them. With `--constrain`
+the CRF keeps to the scheme, in training and in all that it tags. With `--softmax` the same network
+gets a softmax per token in place of the CRF, for comparison.
 """
 
 import argparse
 import collections
 import dataclasses
+import itertools
 import math
 import sys
 
@@ -17,13 +20,11 @@ import keras
 import tensorflow as tf
 
 import keras_crf
-from columns import ColumnFileError, read_columns
+from columns import read_columns
 from corpus import generate_corpus
-from report import count_illegal, entity_f1, entity_report
+from predicting import least_certain, padded_length, predict_entities, predict_tags
+from report import broken_report, count_illegal, entity_f1, entity_report, sentence_report
 from text_layers import CharacterFeatures, CharacterIds, NormalizeWords
-
-# Sentences of about equal length share a batch, padded to one of these: few shapes, little padding.
-LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclasses.dataclass
@@ -39,16 +40,19 @@ class Settings:
     dropout: float = 0.3
     patience: int = 3
     softmax: bool = False
+    scheme: str | None = "BIO"  # of the tags; None: they are of no scheme, as parts of speech
+    constrain: bool = False  # whether the CRF gives probability 0 to what the scheme forbids
     seed: int = 0
 
 
 QUICK = {"epochs": 4, "word_size": 48, "character_filters": 32, "lstm_units": 48}
 
 
-def build_tagger(vocabulary, tag_names, settings):
+def build_tagger(vocabulary, tag_names, settings, illegal_gold="raise"):
     """The model: words, string [B, T] padded with "", to tags, float [B, T, K].
 
     The CRF gives the best path one-hot, the softmax gives probabilities; `argmax(-1)` reads both.
+    `illegal_gold` is that of `CRFLayer`.
     """
     words = keras.Input((None,), dtype="string", name="words")
     lookup = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="", name="vocabulary")
@@ -62,14 +66,20 @@ def build_tagger(vocabulary, tag_names, settings):
     lstm = keras.layers.LSTM(settings.lstm_units, return_sequences=True)
     features = keras.layers.Bidirectional(lstm)(features)
     features = keras.layers.Dropout(settings.dropout)(features)
-    return keras.Model(words, _head(tag_names, settings.softmax)(features))
+    return keras.Model(words, _head(tag_names, settings, illegal_gold)(features))
 
 
-def _head(tag_names, softmax):
-    if softmax:
+def _head(tag_names, settings, illegal_gold):
+    if settings.softmax:
         return keras.layers.Dense(len(tag_names), activation="softmax", name="tags")
-    # The few transitions have far to go, and start from nothing: they learn five times as fast.
-    return keras_crf.CRFLayer(len(tag_names), tag_names=tag_names, lr_multiplier=5.0, name="tags")
+    return keras_crf.CRFLayer(
+        len(tag_names),
+        tag_names=tag_names,
+        scheme=settings.scheme if settings.constrain else None,
+        illegal_gold=illegal_gold,
+        lr_multiplier=5.0,  # the few transitions have far to go, and start from nothing
+        name="tags",
+    )
 
 
 def compile_tagger(model, settings):
@@ -95,7 +105,7 @@ def training_batches(sentences, tag_names, settings):
     """A `tf.data` pipeline of `(words [B, T], tag ids [B, T])`, shuffled, bucketed by length."""
     tag_ids = {name: tag_id for tag_id, name in enumerate(tag_names)}
     examples = [(tokens, [tag_ids[tag] for tag in tags]) for tokens, tags in sentences]
-    buckets = collections.Counter(_padded_length(len(tokens)) for tokens, _ in sentences)
+    buckets = collections.Counter(padded_length(len(tokens)) for tokens, _ in sentences)
     count = sum(math.ceil(size / settings.batch_size) for size in buckets.values())
     row = (tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32))
     return (
@@ -114,43 +124,18 @@ def training_batches(sentences, tag_names, settings):
     )
 
 
-def _padded_length(length):
-    return next((padded for padded in LENGTHS if padded >= length), length)
-
-
-def predict_tags(model, token_lists, tag_names, batch_size=64):
-    """Tags sentences, in any order of lengths, with a model from `build_tagger`.
-
-    Returns:
-        A list of tag sequences, each as long as its sentence.
-    """
-    by_length = sorted(range(len(token_lists)), key=lambda index: len(token_lists[index]))
-    predicted = [[] for _ in token_lists]
-    for first in range(0, len(by_length), batch_size):
-        rows = by_length[first : first + batch_size]
-        best = model.predict_on_batch(_pad([token_lists[row] for row in rows])).argmax(-1)
-        for row, ids in zip(rows, best, strict=True):
-            predicted[row] = [tag_names[i] for i in ids[: len(token_lists[row])]]
-    return predicted
-
-
-def _pad(token_lists):
-    width = _padded_length(max(map(len, token_lists)))
-    rows = [tokens + [""] * (width - len(tokens)) for tokens in token_lists]
-    return tf.constant(rows, shape=(len(rows), width), dtype=tf.string)
-
-
 class EntityF1(keras.callbacks.Callback):
     """Puts the entity F1 of the dev sentences into the logs of each epoch, as `val_entity_f1`."""
 
-    def __init__(self, sentences, tag_names):
+    def __init__(self, sentences, tag_names, scheme):
         super().__init__()
         self.token_lists, self.gold = zip(*sentences, strict=True)
         self.tag_names = tag_names
+        self.scheme = scheme
 
     def on_epoch_end(self, epoch, logs=None):
         predicted = predict_tags(self.model, self.token_lists, self.tag_names)
-        logs["val_entity_f1"] = entity_f1(self.gold, predicted)
+        logs["val_entity_f1"] = entity_f1(self.gold, predicted, self.scheme)
 
 
 def train_tagger(train, dev, settings, verbose="auto"):
@@ -165,7 +150,8 @@ def train_tagger(train, dev, settings, verbose="auto"):
     """
     keras.utils.set_random_seed(settings.seed)
     tag_names = collect_tag_names(train)
-    model = build_tagger(collect_vocabulary(train), tag_names, settings)
+    illegal_gold = choose_illegal_gold(train, settings)
+    model = build_tagger(collect_vocabulary(train), tag_names, settings, illegal_gold)
     compile_tagger(model, settings)
     stopping = keras.callbacks.EarlyStopping(
         "val_entity_f1", mode="max", patience=settings.patience, restore_best_weights=True
@@ -173,25 +159,44 @@ def train_tagger(train, dev, settings, verbose="auto"):
     model.fit(
         training_batches(train, tag_names, settings),
         epochs=settings.epochs,
-        callbacks=[EntityF1(dev, tag_names), stopping],
+        callbacks=[EntityF1(dev, tag_names, settings.scheme), stopping],
         shuffle=False,  # the batches come shuffled
         verbose=_progress() if verbose == "auto" else verbose,
     )
     return model, tag_names
 
 
+def choose_illegal_gold(sentences, settings):
+    """What the CRF does about broken tags: "allow", which costs time, only where there are some."""
+    tags = (tags for _, tags in sentences)
+    if not settings.constrain or not count_illegal(tags, settings.scheme):
+        return "raise"
+    print('training: broken tags are taken for unknown (illegal_gold="allow")')
+    return "allow"
+
+
 def _progress():
     return 1 if sys.stdout.isatty() else 2  # in a file, a line for each epoch reads better
 
 
-def evaluate_tagger(model, tag_names, sentences, title):
+def evaluate_tagger(model, tag_names, sentences, title, scheme):
     """Prints the report; returns the entity F1 and the number of illegal tag sequences."""
     token_lists, gold = zip(*sentences, strict=True)
     predicted = predict_tags(model, token_lists, tag_names)
-    illegal = count_illegal(predicted)
-    print(f"\n{title}\n{entity_report(gold, predicted)}")
-    print(f"illegal tag sequences: {illegal} of {len(gold)}")
-    return entity_f1(gold, predicted), illegal
+    illegal = count_illegal(predicted, scheme)
+    print(f"\n{title}\n{entity_report(gold, predicted, scheme)}")
+    if scheme:
+        print(f"illegal tag sequences: {illegal} of {len(gold)} under {scheme}")
+    return entity_f1(gold, predicted, scheme), illegal
+
+
+def show_least_certain(model, tag_names, sentences, title, scheme):
+    """Prints the sentences with the least certain entities: what is hard, or tagged wrongly."""
+    token_lists, gold = zip(*sentences, strict=True)
+    entities = predict_entities(model, token_lists, tag_names, scheme)
+    print(f"\n{title}: the sentences with the least certain entities")
+    for row in least_certain(entities):
+        print(sentence_report(token_lists[row], entities[row], gold[row], scheme))
 
 
 def load_corpus(options):
@@ -205,6 +210,27 @@ def load_corpus(options):
     return corpus
 
 
+def choose_scheme(options, corpus):
+    """The scheme that was named, else the one that all tags fit; None if they fit none."""
+    if options.scheme:
+        return options.scheme
+    try:
+        return keras_crf.tags.detect_scheme(collect_tag_names(itertools.chain(*corpus.values())))
+    except ValueError:
+        if options.constrain:
+            raise
+        print("the tags fit no scheme (--scheme BIO says why not): each is scored by itself")
+        return None
+
+
+def check_tags(corpus, settings):
+    """Prints which parts of the corpus hold broken tags; refuses those that can never be legal."""
+    for part, sentences in corpus.items():
+        if line := broken_report(part, sentences, settings.scheme):
+            print(line)
+    _head(collect_tag_names(corpus["train"]), settings, "raise")  # the layer says what is wrong
+
+
 def parse_options(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -213,6 +239,7 @@ def parse_options(arguments=None):
     parser.add_argument("--dev", metavar="FILE", help="chooses the best epoch; needed with --train")
     parser.add_argument("--test", metavar="FILE", help="reported at the end")
     parser.add_argument("--column", type=int, default=-1, help="of the tag, from 0; default: last")
+    parser.add_argument("--scheme", metavar="NAME", help="of the tags; default: the one they fit")
     parser.add_argument("--max-sentences", type=int, metavar="N", help="train on the first N")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--batch-size", type=int)
@@ -220,6 +247,7 @@ def parse_options(arguments=None):
     parser.add_argument("--seed", type=int)
     parser.add_argument("--quick", action="store_true", help="a small model and few epochs")
     parser.add_argument("--softmax", action="store_true", help="no CRF, for comparison")
+    parser.add_argument("--constrain", action="store_true", help="only legal tags can come out")
     parser.add_argument("--save", metavar="FILE.keras", help="writes the Keras model")
     parser.add_argument("--export", metavar="DIRECTORY", help="writes a SavedModel for serving")
     options = parser.parse_args(arguments)
@@ -232,6 +260,10 @@ def _check_options(parser, options):
         parser.error("--train needs --dev, by which the best epoch is chosen")
     if not options.train and (options.dev or options.test):
         parser.error("--dev and --test need --train")
+    if not options.train and options.scheme:
+        parser.error("--scheme is that of the column files, and needs --train")
+    if options.constrain and options.softmax:
+        parser.error("--constrain is for the CRF: a softmax chooses each tag by itself")
     if options.softmax and (options.save or options.export):
         parser.error("--softmax is for comparison and knows no tag names: it is not saved")
     if options.max_sentences is not None and options.max_sentences < 1:
@@ -250,14 +282,19 @@ def choose_settings(options):
 
 def main(arguments=None):
     options = parse_options(arguments)
+    settings = choose_settings(options)
     try:
         corpus = load_corpus(options)
-    except (ColumnFileError, OSError) as error:
+        settings.scheme = choose_scheme(options, corpus)
+        check_tags(corpus, settings)
+    except (ValueError, OSError) as error:
         raise SystemExit(f"train_tagger: {error}") from None
-    model, tag_names = train_tagger(corpus["train"], corpus["dev"], choose_settings(options))
+    model, tag_names = train_tagger(corpus["train"], corpus["dev"], settings)
     for part in ("dev", "test"):
         if part in corpus:
-            evaluate_tagger(model, tag_names, corpus[part], part)
+            evaluate_tagger(model, tag_names, corpus[part], part, settings.scheme)
+    if settings.scheme and not settings.softmax:  # sentences of dev: those of test stay unseen
+        show_least_certain(model, tag_names, corpus["dev"], "dev", settings.scheme)
     if options.save:
         model.save(options.save)
     if options.export:

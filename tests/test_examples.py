@@ -1,8 +1,10 @@
 """The examples: column files, the corpus, the report, and a short training run end to end."""
 
 import io
+import itertools
 import pathlib
 import random
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -14,15 +16,22 @@ import tensorflow as tf
 
 import columns
 import corpus
+import demo
 import hmm_as_crf
 import keras_crf
+import predicting
 import report
 import tag
 import text_layers
 import train_tagger
+from keras_crf.tags import DecodedEntity
 
 ROOT = pathlib.Path(__file__).parents[1]
-TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+TAGS = {
+    "BIO": ["O", "B-X", "I-X", "B-Y", "I-Y"],
+    "BIOES": ["O", *(f"{prefix}-{type_}" for prefix in "BIES" for type_ in "XY")],
+    "IOB1": ["O", "B", "I"],  # without types
+}
 
 
 def write(tmp_path, content):
@@ -76,7 +85,8 @@ class TestCorpus:
         assert len(texts) == len(set(texts))
 
     def test_tags_are_legal(self, requests):
-        assert not report.count_illegal(tags for part in requests.values() for _, tags in part)
+        all_tags = (tags for part in requests.values() for _, tags in part)
+        assert report.count_illegal(all_tags, "BIO") == 0
 
     @pytest.mark.parametrize(
         ("word", "tags"),
@@ -111,40 +121,81 @@ class TestCorpus:
 
 
 class TestReport:
-    @pytest.mark.parametrize(
-        ("tags", "legal"),
-        [
-            (["B-X", "I-X", "I-X", "O", "B-Y"], True),
-            (["I-X"], False),
-            (["O", "I-X"], False),
-            (["B-X", "I-Y"], False),
-            (["B-X", "I-X", "I-Y"], False),
-            ([], True),
-        ],
-    )
-    def test_illegal_sequences_are_counted(self, tags, legal):
-        assert report.is_legal(tags) == legal
-        assert report.count_illegal([tags, ["O"], tags]) == (0 if legal else 2)
+    def test_illegal_sequences_are_counted_by_the_scheme(self):
+        sentences = [["O", "I-X"], ["I-X", "I-X"], ["O", "B-X"], []]
+        assert report.count_illegal(sentences, "BIO") == 2
+        assert report.count_illegal(sentences, "IOB1") == 1
 
-    def test_entities(self):
-        tags = ["B-X", "I-X", "B-X", "I-Y", "O", "I-X"]
-        assert report.entities(tags) == {("X", 0, 1), ("X", 2, 2), ("Y", 3, 3), ("X", 5, 5)}
-
-    @pytest.mark.parametrize("seed", range(5))
-    def test_it_is_what_seqeval_prints(self, seed):
+    @pytest.mark.parametrize("scheme", TAGS)
+    @pytest.mark.parametrize("seed", range(3))
+    def test_it_is_what_seqeval_prints(self, scheme, seed):
         seqeval = pytest.importorskip("seqeval.metrics")
         chooser = random.Random(seed)
         gold, predicted = (
-            [chooser.choices(TAGS, k=1 + length % 7) for length in range(30)] for _ in range(2)
+            [chooser.choices(TAGS[scheme], k=1 + length % 7) for length in range(30)]
+            for _ in range(2)
         )
         predicted[::2] = gold[::2]
         expected = seqeval.classification_report(gold, predicted, zero_division=0)
-        assert report.entity_report(gold, predicted) == expected
-        assert report.entity_f1(gold, predicted) == pytest.approx(seqeval.f1_score(gold, predicted))
+        assert report.entity_report(gold, predicted, scheme) == expected
+        f1 = report.entity_f1(gold, predicted, scheme)
+        assert f1 == pytest.approx(seqeval.f1_score(gold, predicted))
+
+    def test_tags_of_no_scheme_are_scored_one_by_one(self):
+        gold, predicted = [["DET", "NOUN"], ["VERB", "NOUN"]], [["DET", "NOUN"], ["NOUN", "NOUN"]]
+        scores = report.entity_scores(gold, predicted, None)
+        assert scores["NOUN"] == (2 / 3, 1, 0.8, 2)
+        assert scores["micro avg"] == (0.75, 0.75, 0.75, 4)
+        assert report.count_illegal(gold, None) == 0
+        assert report.broken_report("dev", list(zip(gold, gold, strict=True)), None) == ""
+
+    @pytest.mark.parametrize(
+        ("sentences", "scheme", "line"),
+        [
+            (
+                [["O"], ["B-X", "O", "I-X", "I-Y"], ["O", "I-X"]],
+                "IOB2",
+                "3 broken tags in 2 of 3 sentences under IOB2; "
+                "the first: sentence 2, token 3, I-X after O",
+            ),
+            (
+                [["I-X"]],
+                "BIO",
+                "1 broken tag in 1 of 1 sentences under BIO; "
+                "the first: sentence 1, token 1, I-X at the start",
+            ),
+            (
+                [["S-X"], ["O", "B-X"]],
+                "BIOES",
+                "1 broken tag in 1 of 2 sentences under BIOES; "
+                "the first: sentence 2, token 2, B-X at the end",
+            ),
+        ],
+    )
+    def test_broken_tags_are_counted_and_the_first_is_named(self, sentences, scheme, line):
+        with_tokens = [(["word"] * len(tags), tags) for tags in sentences]
+        assert report.broken_report("dev", with_tokens, scheme) == f"dev: {line}"
+
+    def test_nothing_is_said_of_tags_that_keep_the_scheme(self):
+        assert report.broken_report("dev", [(["a", "b"], ["B-X", "I-X"])], "IOB2") == ""
+
+    def test_a_sentence_is_shown_with_the_probability_of_each_entity_and_what_is_wrong(self):
+        tokens, gold = ["Ada", "Lovelace", "saw", "Rome"], ["B-PER", "I-PER", "O", "O"]
+        entities = [DecodedEntity("PER", 0, 2, 0.984), DecodedEntity("PLACE", 3, 4, 0.4)]
+        assert report.sentence_report(tokens, entities, gold, "BIO").splitlines() == [
+            "Ada Lovelace saw Rome",
+            "  0.98  PER    Ada Lovelace",
+            "  0.40  PLACE  Rome  wrong",
+        ]
+
+    def test_long_sentences_and_entities_are_cut(self):
+        entities = [DecodedEntity("X", 0, 90, 1.0)]
+        shown = report.sentence_report(["word"] * 100, entities, ["O"] * 100, "BIO").splitlines()
+        assert [len(line) <= 96 and "word ..." in line for line in shown] == [True, True]
 
     def test_without_entities_all_is_zero(self):
-        assert report.entity_f1([["O"]], [["O"]]) == 0
-        assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]])
+        assert report.entity_f1([["O"]], [["O"]], "BIO") == 0
+        assert "micro avg       0.00" in report.entity_report([["O"]], [["O"]], "BIO")
 
 
 class TestTextLayers:
@@ -168,17 +219,20 @@ SMALL = {"epochs": 2, "word_size": 8, "character_filters": 8, "lstm_units": 8}
 
 @pytest.fixture(scope="module")
 def small_corpus(requests):
-    """Full batches of one padded length, so that little is traced."""
+    """Full batches of one padded length, so that little is traced; the first sentence is broken."""
     sizes = {"train": 64, "dev": 16}
-    return {
+    small = {
         part: [sentence for sentence in requests[part] if 8 < len(sentence[0]) <= 16][:size]
         for part, size in sizes.items()
     }
+    tokens, tags = small["train"][0]
+    small["train"][0] = tokens, [tag.replace("B-", "I-") for tag in tags]
+    return small
 
 
 @pytest.fixture(scope="module")
 def tagger(small_corpus):
-    settings = train_tagger.Settings(**SMALL)
+    settings = train_tagger.Settings(**SMALL, constrain=True)
     return train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
 
 
@@ -205,16 +259,39 @@ class TestTraining:
         alone = [train_tagger.predict_tags(model, [tokens], tag_names)[0] for tokens in lists]
         assert together == alone
 
+    def test_entities_stand_at_their_sentences_and_do_not_depend_on_the_batch(self, tagger):
+        model, tag_names = tagger
+        lists = [["book", "a", "flight", "to", "Rome"], ["from", "Rome"]]
+        together = predicting.predict_entities(model, lists, tag_names, "BIO")
+        assert any(together)
+        tags = predicting.predict_tags(model, lists, tag_names)
+        assert [[entity[:3] for entity in found] for found in together] == [
+            keras_crf.tags.tags_to_spans(sentence, "BIO") for sentence in tags
+        ]
+        alone = predicting.predict_entities(model, lists, tag_names, "BIO", batch_size=1)
+        pairs = zip(itertools.chain(*together), itertools.chain(*alone), strict=True)
+        for entity, same in pairs:
+            assert entity.probability == pytest.approx(same.probability, abs=1e-5)
+
+    def test_the_least_certain_sentences_are_those_with_the_least_probable_entity(self):
+        def sentence(*probabilities):
+            return [DecodedEntity("X", 0, 1, probability) for probability in probabilities]
+
+        entities = [sentence(0.9), [], sentence(0.99, 0.3), sentence(0.5), sentence(1.0)]
+        assert predicting.least_certain(entities) == [2, 3, 0]
+        assert predicting.least_certain(entities, count=9) == [2, 3, 0, 4]
+        assert predicting.least_certain([[], []]) == []
+
     def test_a_softmax_head_trains_too(self, small_corpus, capsys):
         settings = train_tagger.Settings(**SMALL, softmax=True)
         tagger = train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
-        f1, illegal = train_tagger.evaluate_tagger(*tagger, small_corpus["dev"], "dev")
+        f1, illegal = train_tagger.evaluate_tagger(*tagger, small_corpus["dev"], "dev", "BIO")
         assert 0 <= f1 <= 1
-        assert f"illegal tag sequences: {illegal} of 16" in capsys.readouterr().out
+        assert f"illegal tag sequences: {illegal} of 16 under BIO" in capsys.readouterr().out
 
     def test_dev_entity_f1_is_logged(self, tagger, small_corpus):
         model, tag_names = tagger
-        callback = train_tagger.EntityF1(small_corpus["dev"], tag_names)
+        callback = train_tagger.EntityF1(small_corpus["dev"], tag_names, "BIO")
         callback.set_model(model)
         logs = {}
         callback.on_epoch_end(0, logs)
@@ -225,6 +302,8 @@ class TestTraining:
         [
             (["--train", "a.tsv"], "--train needs --dev"),
             (["--dev", "a.tsv"], "--dev and --test need --train"),
+            (["--scheme", "BIO"], "--scheme is that of the column files, and needs --train"),
+            (["--constrain", "--softmax"], "--constrain is for the CRF: a softmax chooses each"),
             (["--softmax", "--save", "a.keras"], "--softmax is for comparison"),
             (["--save", "a.h5"], "--save must end in .keras, got a.h5"),
             (["--max-sentences", "0"], "--max-sentences must be at least 1, got 0"),
@@ -240,11 +319,132 @@ class TestTraining:
         with pytest.raises(SystemExit, match=r"train_tagger: .*file\.tsv:2: expected"):
             train_tagger.main(["--train", path, "--dev", path])
 
+    @pytest.mark.parametrize(
+        ("scheme", "message"),
+        [
+            ("BIOES-ish", "train_tagger: scheme must be one of IOB2, .* got 'BIOES-ish'"),
+            ("IOE2", "train_tagger: names that are not of IOE2: .'B-X'."),
+        ],
+    )
+    def test_a_scheme_that_is_not_of_the_files_ends_the_script(self, tmp_path, scheme, message):
+        path = str(write(tmp_path, b"a\tB-X\nb\tO\n"))
+        with pytest.raises(SystemExit, match=message):
+            train_tagger.main(["--train", path, "--dev", path, "--scheme", scheme])
+
+    @pytest.mark.parametrize(
+        ("tags", "given", "scheme"),
+        [
+            (["O", "B-X", "I-X"], [], "IOB2"),
+            (["O", "I-X"], [], "IOB1"),
+            (["O", "S-X"], [], "IOBES"),
+            (["O", "I-X"], ["--scheme", "IOB2"], "IOB2"),
+        ],
+    )
+    def test_the_tags_tell_their_scheme_unless_it_is_named(self, tags, given, scheme):
+        options = train_tagger.parse_options(["--train", "a", "--dev", "b", *given])
+        corpus = {"train": [(["word"], [tags[0]])], "dev": [(["word"] * len(tags), tags)]}
+        assert train_tagger.choose_scheme(options, corpus) == scheme
+
+    def test_tags_of_no_scheme_are_told_of(self, capsys):
+        options = train_tagger.parse_options(["--train", "a", "--dev", "b"])
+        assert train_tagger.choose_scheme(options, {"train": [(["word"], ["NOUN"])]}) is None
+        assert "the tags fit no scheme (--scheme BIO says why not)" in capsys.readouterr().out
+
+    def test_broken_tags_are_reported_for_the_parts_that_have_any(self, capsys):
+        whole, broken = [(["a", "b"], ["B-X", "I-X"])], [(["a", "b"], ["O", "I-X"])]
+        corpus = {"train": broken, "dev": whole, "test": broken}
+        train_tagger.check_tags(corpus, train_tagger.Settings())
+        parts = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+        assert parts == ["train", "test"]
+
     def test_options_override_the_quick_settings(self):
         options = train_tagger.parse_options(["--quick", "--epochs", "1", "--softmax"])
         settings = train_tagger.choose_settings(options)
         assert (settings.epochs, settings.softmax) == (1, True)
         assert settings.lstm_units == train_tagger.QUICK["lstm_units"]
+
+
+class TestConstrained:
+    @pytest.mark.parametrize("constrain", [False, True])
+    def test_even_untrained_all_that_it_tags_is_legal(self, small_corpus, constrain):
+        settings = train_tagger.Settings(**SMALL, constrain=constrain)
+        tag_names = train_tagger.collect_tag_names(small_corpus["train"])
+        model = train_tagger.build_tagger(["to"], tag_names, settings)
+        token_lists = [tokens for tokens, _ in small_corpus["dev"]]
+        predicted = train_tagger.predict_tags(model, token_lists, tag_names)
+        assert (report.count_illegal(predicted, "BIO") == 0) == constrain
+
+    @pytest.mark.parametrize(
+        ("tags", "constrain", "chosen"),
+        [
+            (["O", "I-X"], True, "allow"),
+            (["B-X", "I-X"], True, "raise"),
+            (["O", "I-X"], False, "raise"),
+        ],
+    )
+    def test_broken_tags_to_learn_from_are_allowed_and_told_of(
+        self, tags, constrain, chosen, capsys
+    ):
+        settings = train_tagger.Settings(constrain=constrain)
+        sentences = [(["a", "b"], ["O", "O"]), (["a", "b"], tags)]
+        assert train_tagger.choose_illegal_gold(sentences, settings) == chosen
+        told = 'training: broken tags are taken for unknown (illegal_gold="allow")\n'
+        assert capsys.readouterr().out == (told if chosen == "allow" else "")
+
+    @pytest.mark.parametrize(
+        ("content", "scheme", "message"),
+        [
+            (b"a\tNOUN\n", [], "train_tagger: no scheme fits all tag names"),
+            (b"a\tI-X\n", ["--scheme", "BIO"], "no legal sequence of BIO .* holds .'I-X'."),
+        ],
+    )
+    def test_tags_that_cannot_be_constrained_end_the_script(
+        self, tmp_path, content, scheme, message
+    ):
+        path = str(write(tmp_path, content))
+        with pytest.raises(SystemExit, match=message):
+            train_tagger.main(["--train", path, "--dev", path, "--constrain", *scheme])
+
+    def test_broken_tags_were_allowed_in_training(self, tagger):
+        head = tagger[0].get_layer("tags")
+        assert (head.scheme, head.illegal_gold) == ("BIO", "allow")
+
+    def test_the_script_tells_of_broken_tags_legal_predictions_and_probabilities(
+        self, tagger, small_corpus, tmp_path, monkeypatch, capsys
+    ):
+        monkeypatch.setattr(train_tagger, "train_tagger", lambda *parts_and_settings: tagger)
+        files = []
+        for part, sentences in small_corpus.items():
+            columns.write_columns(tmp_path / part, sentences)
+            files += [f"--{part}", str(tmp_path / part)]
+        train_tagger.main([*files, "--constrain"])
+        first, *others = capsys.readouterr().out.splitlines()
+        assert re.match(
+            r"train: \d broken tags? in 1 of 64 sentences under IOB2; the first: ", first
+        )
+        assert "illegal tag sequences: 0 of 16 under IOB2" in others
+        shown = others[others.index("dev: the sentences with the least certain entities") + 1 :]
+        assert any(re.match(r"  [01]\.\d\d  [A-Z]+ +\w", line) for line in shown)
+
+    def test_the_demo_compares_a_softmax_with_a_crf_that_knows_the_rules(
+        self, tagger, small_corpus, tmp_path, monkeypatch, capsys
+    ):
+        trained = []
+
+        def stand_in(train, dev, settings):
+            trained.append((settings.softmax, settings.constrain))
+            return tagger
+
+        parts = {**small_corpus, "test": small_corpus["dev"]}
+        monkeypatch.setattr(train_tagger, "generate_corpus", lambda: parts)
+        monkeypatch.setattr(train_tagger, "train_tagger", stand_in)
+        monkeypatch.setattr(keras_crf, "export_tagger", lambda *model, **names: None)
+        monkeypatch.setattr(subprocess, "run", lambda *command, **options: None)
+        demo.main(["--directory", str(tmp_path)])
+        assert trained == [(True, False), (False, True)]
+        printed = capsys.readouterr().out
+        assert re.search(r"^CRF with rules  +[01]\.\d{4}  0 of 16$", printed, re.MULTILINE)
+        assert "By construction, the CRF cannot break the rules of BIO." in printed
 
 
 TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]

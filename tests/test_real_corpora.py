@@ -30,7 +30,7 @@ def test_reads_every_sentence_and_token(name):
 @pytest.mark.parametrize("name", ["lener_br", "wnut17", "zh_gsdsimp"])
 def test_finds_no_illegal_sequence_in_the_gold_tags(name):
     sentences = columns.read_columns(DATA / name / "train.tsv")
-    assert report.count_illegal([tags for _, tags in sentences]) == 0
+    assert report.count_illegal([tags for _, tags in sentences], "BIO") == 0
 
 
 @pytest.mark.slow
@@ -41,5 +41,5 @@ def test_a_crf_beats_softmax_on_legal_entities():
     for softmax in (True, False):
         settings = train_tagger.Settings(epochs=3, softmax=softmax)
         model, tag_names = train_tagger.train_tagger(train, dev, settings, verbose=0)
-        f1[softmax], _ = train_tagger.evaluate_tagger(model, tag_names, dev, "dev")
+        f1[softmax], _ = train_tagger.evaluate_tagger(model, tag_names, dev, "dev", "BIO")
     assert f1[False] > max(0.4, f1[True] + 0.03)
