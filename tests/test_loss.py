@@ -332,53 +332,6 @@ class TestOutputsWithoutADistribution:
             distribution_of(outputs)
 
 
-ON_TWO_DEVICES = """
-import numpy as np
-import tensorflow as tf
-
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-
-import keras
-import toys
-
-words, tags = toys.sentences()
-
-
-def after_one_epoch(strategy, rows):
-    with strategy.scope():
-        keras.utils.set_random_seed(1)
-        model = toys.tagger(optimizer=keras.optimizers.SGD(0.5), run_eagerly=strategy is one)
-    batches = tf.data.Dataset.from_tensor_slices((words[:rows], tags[:rows])).batch(4)
-    loss = model.fit(batches, verbose=0).history["loss"]
-    return [*model.get_weights(), loss]
-
-
-one = tf.distribute.get_strategy()
-two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-assert two.num_replicas_in_sync == 2
-"""
-
-AS_ONE_DEVICE = """
-for left, right in zip(after_one_epoch(two, 4), after_one_epoch(one, 4), strict=True):
-    np.testing.assert_allclose(left, right, atol=1e-6)
-"""
-
-WITH_AN_IDLE_DEVICE_IN_THE_LAST_BATCH = """
-assert all(np.all(np.isfinite(values)) for values in after_one_epoch(two, 5))
-"""
-
-
-class TestStrategy:
-    def test_two_devices_train_as_one_h1(self):
-        toys.run_python(ON_TWO_DEVICES + AS_ONE_DEVICE)
-
-    @pytest.mark.slow
-    def test_a_device_without_rows_gives_no_nan_h5(self):
-        toys.run_python(ON_TWO_DEVICES + WITH_AN_IDLE_DEVICE_IN_THE_LAST_BATCH)
-
-
 class TestPartialLabels:
     @pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])
     def test_one_hot_labels_are_tags(self, dtype):

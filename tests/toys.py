@@ -75,15 +75,19 @@ def sentences(lengths=(5, 1, 3, 5, 2, 4), steps=5, num_tags=3, seed=0):
     return words * kept, np.where(kept, words % num_tags, -100)
 
 
+PYTHON_PATH = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "examples")))
+
+
 def run_python(script, *arguments, **environment):
     """Runs a script in a process of its own, which has to succeed, and returns what it printed."""
     finished = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
+        timeout=600,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+            "PYTHONPATH": PYTHON_PATH,
             "TF_CPP_MIN_LOG_LEVEL": "3",
             **environment,
         },
