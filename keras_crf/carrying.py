@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_keras_crf"
 DECODED = "_keras_crf_decoded"
 RULES = "_keras_crf_rules"
+MASK = "_keras_mask"  # Keras' own, which no public function of Keras 3 reads or sets
 
 
 def carry(outputs, distribution, decoded=False, rules=None):
@@ -38,6 +39,16 @@ def is_decoded(outputs):
 def rules_of(outputs):
     """The `Rules` that the distribution of a tensor keeps, or None."""
     return getattr(outputs, RULES, None)
+
+
+def riding_mask(tensor):
+    """The mask that Keras lets ride on a tensor, or None."""
+    return getattr(tensor, MASK, None)
+
+
+def let_ride(mask, tensor):
+    """Lets a mask ride on a tensor, for the metrics and layers behind it."""
+    setattr(tensor, MASK, mask)
 
 
 def distribution_of(outputs: tf.Tensor) -> LinearChainCRF:

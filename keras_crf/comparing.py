@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import checks, likelihood
-from keras_crf.carrying import carried, is_decoded
+from keras_crf.carrying import carried, is_decoded, riding_mask
 
 # Counts are whole numbers; as such they are exact up to 2**53, and can be NaN.
 COUNT = "float64"
@@ -74,7 +74,7 @@ def _viterbi(y_pred, distribution):
 
 
 def _mask(y_pred, tags):
-    distribution, riding = carried(y_pred), getattr(y_pred, "_keras_mask", None)
+    distribution, riding = carried(y_pred), riding_mask(y_pred)
     if distribution is not None:
         return distribution.mask
     if riding is None:

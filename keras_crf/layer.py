@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks
-from keras_crf.carrying import carry
+from keras_crf.carrying import carry, let_ride, riding_mask
 from keras_crf.distribution import LinearChainCRF
+from keras_crf.lost_mask import warn_where_lost
 from keras_crf.rules import Rules
 from keras_crf.tensor_like import TensorLike
 
@@ -32,7 +33,8 @@ class CRFLayer(keras.layers.Layer):
 
     Masking: the mask that rides on the features is used, or the one given to `call`, which goes
     before it; `lengths` [B] narrows either. A dropped step is skipped, wherever it stands: the
-    chain runs over the kept steps as if the others were not there.
+    chain runs over the kept steps as if the others were not there. A functional or Sequential model
+    that loses its mask on the way is warned when it is built.
 
     In every mode the output carries its `LinearChainCRF`, which `CRFLoss` and `distribution_of`
     read: it must be the tensor that this layer returned, with no layer behind it.
@@ -209,7 +211,7 @@ class CRFLayer(keras.layers.Layer):
         distribution = self.distribution(inputs, mask=mask, lengths=lengths, jit_compile=False)
         outputs = self._outputs(distribution)
         if mask is not None or lengths is not None:
-            outputs._keras_mask = distribution.mask  # metrics leave out what the CRF left out
+            let_ride(distribution.mask, outputs)  # metrics leave out what the CRF left out
         decoded = self.output_mode in DECODED_MODES
         distribution = distribution.compiled() if self.jit_compile else distribution
         return carry(outputs, distribution, decoded, self.rules)
@@ -234,7 +236,7 @@ class CRFLayer(keras.layers.Layer):
         ...     tf.zeros([2, 4], tf.int32)).shape
         TensorShape([2])
         """
-        riding = getattr(features, "_keras_mask", None)
+        riding = riding_mask(features)
         features = checks.tensor(features, "features")
         checks.rank(features, "features", "[batch, time, features]")
         if not self.built:
@@ -282,9 +284,14 @@ class CRFLayer(keras.layers.Layer):
         tags = () if self.output_mode == "int" else (self.num_tags,)
         return (*input_shape[:2], *tags)
 
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> keras.KerasTensor:
+    def compute_output_spec(
+        self, inputs: keras.KerasTensor, mask: Any = None, lengths: Any = None, **kwargs: Any
+    ) -> keras.KerasTensor:
+        if lengths is None and mask is riding_mask(inputs):
+            warn_where_lost(inputs, self)
         # Traced, since the dtype depends on the output mode and not on the policy alone.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        given = {"mask": mask, "lengths": lengths, **kwargs}
+        return keras.Operation.compute_output_spec(self, inputs, **given)
 
     def get_config(self) -> dict[str, Any]:
         serialize = {

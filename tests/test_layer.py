@@ -247,10 +247,10 @@ class TestOptions:
             bias_initializer="ones",
             transitions_initializer="ones",
             boundary_initializer="ones",
-            kernel_regularizer=keras.regularizers.L1(1),
-            bias_regularizer=keras.regularizers.L1(10),
-            transitions_regularizer=keras.regularizers.L1(100),
-            boundary_regularizer=keras.regularizers.L1(1000),
+            kernel_regularizer=keras.regularizers.L1(1.0),
+            bias_regularizer=keras.regularizers.L1(10.0),
+            transitions_regularizer=keras.regularizers.L1(100.0),
+            boundary_regularizer=keras.regularizers.L1(1000.0),
         )
         layer(tf.zeros([1, 1, 3]))
         assert float(sum(layer.losses)) == 1 * 6 + 10 * 2 + 100 * 4 + 1000 * 4
