@@ -66,7 +66,7 @@ def encoder(kind):
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'conv1d'")  # drops the mask, which is given anew
-@pytest.mark.parametrize("kind", ["convolution", "attention"])
+@pytest.mark.parametrize("kind", ["convolution", pytest.param("attention", marks=pytest.mark.slow)])
 def test_with_an_encoder_that_xla_takes_keras_own_choice_trains_as_no_compilation_does_f15(kind):
     keras.utils.set_random_seed(2)
     model = encoder(kind)
