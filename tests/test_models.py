@@ -13,16 +13,6 @@ eagerly_and_slowly_as_a_graph = pytest.mark.parametrize(
 )
 
 
-class Subclassed(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.embedding = keras.layers.Embedding(20, 4, mask_zero=True)
-        self.crf = CRFLayer(3)
-
-    def call(self, words):
-        return self.crf(self.embedding(words))
-
-
 def functional():
     words = keras.Input((None,), dtype="int32", name="words")
     features = keras.layers.Embedding(20, 4, mask_zero=True)(words)
@@ -45,9 +35,9 @@ class TestEveryKindOfModel:
         [
             (sequential, False),
             (functional, True),
-            (Subclassed, True),
+            (toys.Subclassed, True),
             pytest.param(functional, False, marks=pytest.mark.slow),
-            pytest.param(Subclassed, False, marks=pytest.mark.slow),
+            pytest.param(toys.Subclassed, False, marks=pytest.mark.slow),
         ],
     )
     def test_fits_evaluates_and_predicts_d3_d4(self, make, run_eagerly):
@@ -74,7 +64,7 @@ class TestEveryKindOfModel:
             predicted.argmax(-1), distribution_of(model(words)).argmax().tags
         )
 
-    @pytest.mark.parametrize("make", [sequential, functional, Subclassed])
+    @pytest.mark.parametrize("make", [sequential, functional, toys.Subclassed])
     def test_trains_tests_and_predicts_on_single_batches(self, make):
         words, tags = toys.sentences()
         model = make()

@@ -68,6 +68,18 @@ def tagger(num_tags=3, optimizer="adam", *, metrics=(), run_eagerly=True, **opti
     return model
 
 
+class Subclassed(keras.Model):
+    """The model of `tagger`, as a class."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = keras.layers.Embedding(20, 4, mask_zero=True)
+        self.crf = CRFLayer(3)
+
+    def call(self, words):
+        return self.crf(self.embedding(words))
+
+
 def sentences(lengths=(5, 1, 3, 5, 2, 4), steps=5, num_tags=3, seed=0):
     """Word ids in 1..19, of which a function gives the tags; behind the lengths 0, and -100."""
     words = np.random.default_rng(seed).integers(1, 20, [len(lengths), steps]).astype("int32")
