@@ -22,11 +22,14 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_crf.tensor_like import TensorLike
 from keras_crf.weights import Weights
+
+if TYPE_CHECKING:
+    from keras_crf.tensor_like import TensorLike
 
 MATRICES = ("kernel", "chain_kernel", "transitions")  # all other names are of vectors
 # What `get_weights()` of these layers lists: no two lists of one library have the same ranks.
