@@ -165,6 +165,7 @@ def as_arrays(there):
 
 
 class TestTwoOutputs:
+    @toys.accuracy_leaves_out_padding
     def test_each_has_its_loss_and_accuracy_with_labels_by_name_d13_d15(self):
         words, tags = toys.sentences()
         model = two_outputs()

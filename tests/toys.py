@@ -7,6 +7,7 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 
 from keras_crf import CRFLayer, CRFLoss
 
@@ -38,6 +39,20 @@ def layer_with(transitions, start=None, end=None, **options):
     layer.build((None, None, num_tags))
     layer.set_weights([np.array(w) for w in (transitions, start, end) if w is not None])
     return layer
+
+
+KERAS = tuple(map(int, keras.__version__.split(".")[:2]))
+accuracy_leaves_out_padding = pytest.mark.skipif(
+    KERAS < (3, 12),
+    reason='metrics=["accuracy"] of Keras before 3.12 counts padding, for every layer; '
+    "`keras_crf.TagAccuracy` does not",
+)
+
+
+def loss_of_step(model, inputs, labels):
+    """Trains on one batch; its own loss, where Keras before 3.15 gives the mean since the reset."""
+    model.reset_metrics()
+    return float(model.train_on_batch(inputs, labels, return_dict=True)["loss"])
 
 
 # Tracing a graph takes seconds, so these models run eagerly where a test is not about the graph.
