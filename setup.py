@@ -22,13 +22,13 @@ setup(
     packages=find_packages(include=["keras_crf", "keras_crf.*"]),
     package_data={"keras_crf": ["py.typed"]},
     python_requires=">=3.10",
-    install_requires=["tensorflow>=2.16", "keras>=3", "numpy"],
+    install_requires=["tensorflow>=2.16", "keras>=3.10", "numpy"],
     extras_require={
         "test": TEST,
         "examples": EXAMPLES,
         "plot": PLOT,
         "serving": SERVING,
-        "dev": [*TEST, *EXAMPLES, "ruff>=0.12", "mypy>=1.11"],
+        "dev": [*TEST, *EXAMPLES, "ruff>=0.12", "mypy>=1.11", "nox>=2024.3"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",

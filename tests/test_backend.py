@@ -14,11 +14,11 @@ except ImportError as error:
     print(error)
 """
 
-SAYS_WHY_NOT_WITH_KERAS_2 = (
+SAYS_WHY_NOT_WITH_ANOTHER_KERAS = (
     """
 import sys, types
 
-sys.modules["keras"] = types.SimpleNamespace(__version__="2.15.0")
+sys.modules["keras"] = types.SimpleNamespace(__version__=sys.argv[1])
 """
     + SAYS_WHY_NOT
 )
@@ -28,14 +28,15 @@ class TestImport:
     @pytest.mark.parametrize("backend", ["jax", "torch"])
     def test_on_another_backend_is_refused_with_the_way_out_d16(self, backend):
         message = toys.run_python(SAYS_WHY_NOT, KERAS_BACKEND=backend)
-        assert "needs Keras 3 on TensorFlow. Set KERAS_BACKEND=tensorflow" in message
+        assert "needs Keras 3.10 or newer on TensorFlow. Set KERAS_BACKEND=tensorflow" in message
         assert "before Keras is imported" in message
         assert backend in message
 
-    def test_with_keras_2_is_refused_d16(self):
-        message = toys.run_python(SAYS_WHY_NOT_WITH_KERAS_2)
-        assert "needs Keras 3 on TensorFlow" in message
-        assert "got Keras 2.15.0" in message
+    @pytest.mark.parametrize("version", ["2.15.0", "3.9.2"])
+    def test_with_an_older_keras_is_refused_d16(self, version):
+        message = toys.run_python(SAYS_WHY_NOT_WITH_ANOTHER_KERAS, version)
+        assert "needs Keras 3.10 or newer on TensorFlow" in message
+        assert f"got Keras {version}" in message
 
 
 def imported_names(path):
