@@ -353,6 +353,16 @@ class TestMasksOnTheirWayIn:
         features = keras.layers.Dense(2)(keras.layers.Bidirectional(lstm)(features))
         np.testing.assert_array_equal(self.kept(CRFLayer(2)(features)), self.KEPT)
 
+    @pytest.mark.parametrize("through", ["RNN", "Bidirectional", "TimeDistributed"])
+    def test_rides_through_the_wrappers_of_keras(self, through):
+        layer = {
+            "RNN": keras.layers.RNN(keras.layers.LSTMCell(3), return_sequences=True),
+            "Bidirectional": keras.layers.Bidirectional(keras.layers.GRU(3, return_sequences=True)),
+            "TimeDistributed": keras.layers.TimeDistributed(keras.layers.Dense(3)),
+        }[through]
+        outputs = CRFLayer(2)(layer(masked_by_embedding(self.WORDS)))
+        np.testing.assert_array_equal(self.kept(outputs), self.KEPT)
+
     def test_lengths_narrow_the_mask_that_rides(self):
         outputs = CRFLayer(2)(masked_by_embedding(self.WORDS), lengths=[4, 2, 3])
         np.testing.assert_array_equal(
