@@ -7,7 +7,7 @@ STAMP := .venv/installed.stamp
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all versions compatibility lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --directory build/demo
@@ -17,6 +17,13 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -m "slow or not slow" $(PYTEST_FLAGS)
+
+# For the Pythons that are installed; the others are skipped by name.
+versions: $(STAMP)
+	$(BIN)/nox --session tests
+
+compatibility: $(STAMP)
+	$(BIN)/nox --session compatibility
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -28,7 +35,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/fit_step.py
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .nox build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 
 $(STAMP): setup.py pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
