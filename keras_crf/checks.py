@@ -168,7 +168,7 @@ def _lengths(lengths, potentials):
 
 def tags(value, potentials, mask):
     """[B, T] int32 tags with 0 on dropped steps, and [B] bool of the rows whose tags are right."""
-    tags, fits_rows = _as_long_as_rows(value, "tags", mask)
+    tags = _with_steps(value, "tags", mask)
     if not tags.dtype.is_integer:
         raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
     rank(tags, "tags", "[batch, time]")
@@ -176,26 +176,27 @@ def tags(value, potentials, mask):
     last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
     message = f"tags must lie in 0..{last} on kept steps; got the tag {{value}}"
     tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message)
-    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1) & fits_rows
+    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1)
 
 
-def _as_long_as_rows(value, name, mask):
-    """`value`, dense or ragged, with the steps of the mask; and which rows have as many, [B].
+def _with_steps(value, name, mask):
+    """`value` as a dense tensor; if it is ragged, with as many steps as the mask.
 
-    A ragged row ends where the row does: behind its last kept step, or at T.
+    A ragged row ends where the row does: behind its last kept step, or at T. (XLA knows no ragged
+    tensors, so that this can always raise.)
     """
     value, lengths = padded(value, name)
     if lengths is None:
-        return value, tf.ones(tf.shape(mask)[:1], tf.bool)
-    steps = tf.range(tf.shape(mask)[1])
-    ends = tf.maximum(tf.reduce_max(tf.where(mask, steps + 1, 0), axis=1), 0)
-    fits = tf.equal(lengths, tf.cast(ends, lengths.dtype))
-    fits |= tf.equal(lengths, tf.shape(mask, lengths.dtype)[1])
+        return value
+    number_of_steps = tf.shape(mask)[1]
+    ends = tf.reduce_max(tf.where(mask, tf.range(number_of_steps) + 1, 0), axis=1)
+    lengths = tf.cast(lengths, ends.dtype)
+    fits = tf.equal(lengths, tf.maximum(ends, 0)) | tf.equal(lengths, number_of_steps)
     message = f"ragged {name} must end with the last kept step of the row; got {{value}} of them"
     refuse_unless(fits, message, lengths)
-    missing = tf.maximum(tf.shape(mask)[1] - tf.shape(value)[1], 0)
+    missing = tf.maximum(number_of_steps - tf.shape(value)[1], 0)
     value = tf.pad(value, [[0, 0], [0, missing]] + [[0, 0]] * (value.shape.rank - 2))
-    return value[:, : tf.shape(mask)[1]], fits
+    return value[:, :number_of_steps]
 
 
 def below(ids, number_of_ids, kept, message):
@@ -215,17 +216,14 @@ def whole(floats, name, kept):
 
 def labels(value, potentials, mask, ignore_index=None):
     """Tags [B, T] int32 or allowed sets [B, T, K] bool, and [B] bool of the rows that are right."""
-    value, fits = _as_long_as_rows(value, "tags", mask)
+    value = _with_steps(value, "tags", mask)
     if value.shape.rank == 3:
-        sets, right = _allowed_sets(value, potentials, mask)
-        return sets, right & fits
+        return _allowed_sets(value, potentials, mask)
     if ignore_index is None:
-        known, right = tags(value, potentials, mask)
-        return known, right & fits
+        return tags(value, potentials, mask)
     ignored = equal_to_index(value, whole_number_or_none(ignore_index, "ignore_index"))
     known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
-    sets = tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis]
-    return sets, right & fits
+    return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
 
 def rules(allowed, number_of_tags):

@@ -1,6 +1,13 @@
 """The parts of a picture, by Matplotlib, which is imported when the first one is drawn."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Figure
 
 MOST = 40  # inches: no figure grows beyond, for Matplotlib to draw it
 FONT = 9  # points

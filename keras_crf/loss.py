@@ -95,8 +95,11 @@ class CRFLoss(keras.losses.Loss):
     def _losses(self, y_true, y_pred, step_weights):
         """The loss of each row, [B], its steps weighted by `step_weights` [B, T] or None."""
         distribution = distribution_of(y_pred)
-        labels, right = _legal_labels(y_true, y_pred, self.ignore_index)
-        return broken_unless(right, self._of_labels(labels, distribution, step_weights))
+
+        def of_labels(labels):
+            return self._of_labels(labels, distribution, step_weights)
+
+        return _under_rules(of_labels, y_true, y_pred, self.ignore_index)
 
     def _of_labels(self, labels, distribution, step_weights):
         if self.tag_weights is not None:
@@ -173,8 +176,7 @@ def crf_loss(y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
     """
     if is_stand_in(y_pred):
         return tf.zeros(tf.shape(y_pred)[:2])
-    labels, right = _legal_labels(y_true, y_pred)
-    return broken_unless(right, -distribution_of(y_pred).token_log_prob(labels))
+    return -_under_rules(distribution_of(y_pred).token_log_prob, y_true, y_pred)
 
 
 def _weighted(values, weights):
@@ -182,13 +184,17 @@ def _weighted(values, weights):
     return tf.math.multiply_no_nan(values, tf.cast(weights, values.dtype))
 
 
-def _legal_labels(y_true, y_pred, ignore_index=None):
-    """The labels as the scheme of the layer allows them, and which rows are right, [B]."""
+def _under_rules(ask, y_true, y_pred, ignore_index=None):
+    """`ask(labels)`, [B, ...], of labels that keep the scheme of the layer, if it has one.
+
+    Where nothing can be raised, NaN for the rows whose labels do not.
+    """
     distribution, rules = distribution_of(y_pred), rules_of(y_pred)
     labels = _labels(y_true, distribution)
     if rules is None:
-        return labels, tf.ones(tf.shape(labels)[:1], tf.bool)
-    return rules.applied(labels, distribution, ignore_index)
+        return ask(labels)
+    labels, right = rules.applied(labels, distribution, ignore_index)
+    return broken_unless(right, ask(labels))
 
 
 def _labels(y_true, distribution):

@@ -46,9 +46,8 @@ def _loser(features):
         if _is_lost(operation, tensor, masked, sources):
             return operation
         if _of_steps(tensor) is not None:
-            waiting += [
-                x for x in masked if riding_mask(x) is riding_mask(tensor)
-            ]  # else made anew
+            # A mask that is not that of a source was made anew.
+            waiting += [x for x in masked if riding_mask(x) is riding_mask(tensor)]
         elif not masked:
             waiting += sources
     return None

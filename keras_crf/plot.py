@@ -18,9 +18,8 @@ from keras_crf import drawing
 from keras_crf.tensor_like import TensorLike
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from keras_crf.distribution import LinearChainCRF
+    from keras_crf.drawing import Figure
     from keras_crf.layer import CRFLayer
 
 LONGEST = 24  # letters of a label

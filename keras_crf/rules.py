@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from keras_crf import checks
 from keras_crf.chain import a_step_earlier, a_step_later
-from keras_crf.packing import packing
 from keras_crf.raising import refuse_unless
 from keras_crf.scan import scan, time_first
 from keras_crf.tags import (
@@ -87,7 +86,7 @@ class Rules:
         are_tags = labels.shape.rank == 2 and ignore_index is None
         labels, right = checks.labels(labels, scores, mask, ignore_index)
         sets = tf.one_hot(labels, tf.shape(scores)[2], True, False) if are_tags else labels
-        steps = packing(mask, in_front=False)
+        steps = distribution._steps
         breaks = self._breaks(steps.pack(sets), steps.lengths, are_tags)
         if self.illegal_gold == "allow":
             return sets | steps.unpack(breaks.unknown())[..., tf.newaxis], right

@@ -79,3 +79,10 @@ def ask(regime, dtype, scores, tags, weights=None):
     weights = np.ones(len(scores.mask)) if weights is None else weights
     floats = [np.asarray(array, dtype) for array in (*scores[:4], weights)]
     return run(regime, answers, *floats[:4], scores.mask, tags.astype(np.int32), floats[4])
+
+
+def nodes_within(graph):
+    """The ops of a graph, and of the branches and loop bodies in it."""
+    definition = graph.as_graph_def(add_shapes=True)
+    bodies = [body.node_def for body in definition.library.function]
+    return [node for nodes in [definition.node, *bodies] for node in nodes]

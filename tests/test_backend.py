@@ -56,7 +56,7 @@ class TestSources:
     def test_import_tensorflow_keras_and_numpy_alone_and_nothing_private_d16_d26(self, path):
         names = set(imported_names(path))
         roots = {name.split(".")[0] for name in names}
-        extra = {"matplotlib"} if path.name in ("drawing.py", "plot.py") else set()
+        extra = {"matplotlib"} if path.name == "drawing.py" else set()
         needed = {"tensorflow", "keras", "numpy", "keras_crf"} | extra
         assert roots <= needed | sys.stdlib_module_names
         assert not [name for name in names if name.startswith(("keras.src", "tensorflow.python"))]

@@ -12,7 +12,7 @@ import laws
 from keras_crf import LinearChainCRF
 from laws import EVERY_MASK, SHAPE, TAGS, assert_same_answers, draw_array, draw_scores, draw_tags
 from oracle import Oracle, Scores
-from regimes import DTYPES, REGIMES, ask, run
+from regimes import DTYPES, REGIMES, ask, nodes_within, run
 
 WEIGHTS = np.linspace(0.5, 2.0, SHAPE[0])
 TOLERANCE = {"float32": 1e-5, "float64": 1e-11}
@@ -339,13 +339,6 @@ def test_the_exact_recurrence_gives_the_expected_counts_too():
         assert_allclose(part, expectation, atol=1e-10)
 
 
-def nodes_within(function):
-    """The ops of a concrete function, and of the branches and loop bodies in it."""
-    definition = function.graph.as_graph_def(add_shapes=True)
-    bodies = [body.node_def for body in definition.library.function]
-    return [node for nodes in [definition.node, *bodies] for node in nodes]
-
-
 def pairs_of_tags_within(nodes, number_of_tags):
     """The shapes, less their axes of 1, of all tensors with two axes of K."""
     shapes = [shape for node in nodes for shape in node.attr["_output_shapes"].list.shape]
@@ -368,7 +361,7 @@ def test_a_gradient_holds_no_pairs_of_tags_over_time(question):
 
     path = tf.TensorSpec([batch, steps], tf.int32)
     scores = tf.TensorSpec([batch, steps, tags]), tf.TensorSpec([tags, tags])
-    nodes = nodes_within(gradient.get_concrete_function(*scores, path))
+    nodes = nodes_within(gradient.get_concrete_function(*scores, path).graph)
     shapes = pairs_of_tags_within(nodes, tags)
     assert [batch, tags, tags] in shapes  # the exact recurrence, a step at a time
     assert max(len(shape) for shape in shapes) == 3

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import toys
 from keras_crf import CRFLayer, distribution_of, export_tagger
+from regimes import nodes_within
 
 LOADS_WITHOUT_KERAS = """
 import json
@@ -121,10 +122,8 @@ class TestSignatures:
 
     def test_hold_no_reverse_sequence_and_nothing_that_must_be_compiled_f11(self, exported):
         for signature in exported.signatures.values():
-            graph = signature.graph.as_graph_def()
-            functions = graph.library.function
-            nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
-            operations = {node.op for node in nodes}
+            functions = signature.graph.as_graph_def().library.function
+            operations = {node.op for node in nodes_within(signature.graph)}
             assert operations & {"While", "StatelessWhile"}
             assert "ReverseSequence" not in operations
             assert not any(function.attr["_XlaMustCompile"].b for function in functions)
