@@ -146,7 +146,7 @@ class TestRunWorkers:
 import json, os, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
 assert all(address.startswith("127.0.0.1:") for address in config["cluster"]["worker"])
-print(os.getpid(), flush=True)
+os.write(1, f"{os.getpid()}\\n".encode())  # at once, so that two processes cannot mix their lines
 """
 
     def run(self, rest, seconds=30):
