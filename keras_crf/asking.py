@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_crf import checks, likelihood
+from keras_crf import label_checks, likelihood
 from keras_crf.chain import Chain
 from keras_crf.packing import Packing
 
@@ -25,13 +25,13 @@ class Asking:
 
     def _run_on_tags(self, function, tags):
         """`_run` on tags [B, T], with NaN in the result for the rows whose tags are no tags."""
-        tags, right = checks.tags(tags, self._chain.potentials, self.mask)
+        tags, right = label_checks.tags(tags, self._chain.potentials, self.mask)
         return broken_unless(right, self._run(function, tags))
 
     def _run_on_labels(self, function, labels, ignore_index):
         """The same on tags, or on allowed sets [B, T, K]."""
         potentials = self._chain.potentials
-        labels, right = checks.labels(labels, potentials, self.mask, ignore_index)
+        labels, right = label_checks.labels(labels, potentials, self.mask, ignore_index)
         return broken_unless(right, self._run(function, labels))
 
 

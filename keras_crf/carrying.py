@@ -11,18 +11,19 @@ if TYPE_CHECKING:
 
 ATTRIBUTE = "_keras_crf"
 DECODED = "_keras_crf_decoded"
-RULES = "_keras_crf_rules"
+UNDER_RULES = "_keras_crf_under_rules"
 MASK = "_keras_mask"  # Keras' own, which no public function of Keras 3 reads or sets
 
 
-def carry(outputs, distribution, decoded=False, rules=None):
-    """`outputs`, carrying from now on `distribution` and the `Rules` that it keeps, if any.
+def carry(outputs, distribution, decoded=False, under_rules=None):
+    """`outputs`, carrying from now on `distribution`, and how the rules of a scheme, if it has one,
+    are applied to true tags: `Rules.applied`.
 
     `decoded` says that they are its best path.
     """
     setattr(outputs, ATTRIBUTE, distribution)
     setattr(outputs, DECODED, decoded)
-    setattr(outputs, RULES, rules)
+    setattr(outputs, UNDER_RULES, under_rules)
     return outputs
 
 
@@ -36,9 +37,9 @@ def is_decoded(outputs):
     return getattr(outputs, DECODED, False)
 
 
-def rules_of(outputs):
-    """The `Rules` that the distribution of a tensor keeps, or None."""
-    return getattr(outputs, RULES, None)
+def under_rules_of(outputs):
+    """`Rules.applied` of the scheme that the distribution of a tensor keeps, or None."""
+    return getattr(outputs, UNDER_RULES, None)
 
 
 def riding_mask(tensor):

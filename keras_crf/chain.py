@@ -94,6 +94,15 @@ class Chain(NamedTuple):
         """[B, T] bool: which steps lie within their row's length."""
         return tf.sequence_mask(self.lengths, tf.shape(self.potentials)[1])
 
+    def at_first(self):
+        """[1, T] bool: which step is the first."""
+        return tf.equal(tf.range(tf.shape(self.potentials)[1]), 0)[tf.newaxis]
+
+    def at_last(self):
+        """[B, T] bool: which step is the last within its row's length."""
+        steps = tf.range(tf.shape(self.potentials)[1])
+        return tf.equal(steps, self.lengths[:, tf.newaxis] - 1)
+
     def at_each_row(self, scores):
         """Scores [...], repeated for the rows of the batch: [B, ...]."""
         return tf.repeat(scores[tf.newaxis], tf.shape(self.lengths)[0], axis=0)

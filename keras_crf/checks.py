@@ -131,6 +131,11 @@ def mask_and_lengths(mask, lengths, potentials):
         mask = tensor(mask, "mask")
         if not (mask.dtype.is_bool or mask.dtype.is_integer or mask.dtype.is_floating):
             raise TypeError(f"mask must be bool, or 1 and 0; got {mask.dtype.name}.")
+        if mask.shape.rank == 3:
+            raise ValueError(
+                f"mask must have rank 2, [batch, time]; got rank 3, the shape {mask.shape}. One of "
+                "characters says which words there are by tf.reduce_any(mask, axis=2)."
+            )
         rank(mask, "mask", "[batch, time]")
         mask = same_steps(mask, "mask", potentials)
         kept &= tf.cast(mask, tf.bool)
@@ -166,66 +171,6 @@ def _lengths(lengths, potentials):
     return tf.cast(lengths, tf.int64)
 
 
-def tags(value, potentials, mask):
-    """[B, T] int32 tags with 0 on dropped steps, and [B] bool of the rows whose tags are right."""
-    tags = _with_steps(value, "tags", mask)
-    if not tags.dtype.is_integer:
-        raise TypeError(f"tags must be whole numbers, got {tags.dtype.name}.")
-    rank(tags, "tags", "[batch, time]")
-    tags = same_steps(tags, "tags", potentials)
-    last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
-    message = f"tags must lie in 0..{last} on kept steps; got the tag {{value}}"
-    tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message)
-    return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1)
-
-
-def _with_steps(value, name, mask):
-    """`value` as a dense tensor; if it is ragged, with as many steps as the mask.
-
-    A ragged row ends where the row does: behind its last kept step, or at T. (XLA knows no ragged
-    tensors, so that this can always raise.)
-    """
-    value, lengths = padded(value, name)
-    if lengths is None:
-        return value
-    number_of_steps = tf.shape(mask)[1]
-    ends = tf.reduce_max(tf.where(mask, tf.range(number_of_steps) + 1, 0), axis=1)
-    lengths = tf.cast(lengths, ends.dtype)
-    fits = tf.equal(lengths, tf.maximum(ends, 0)) | tf.equal(lengths, number_of_steps)
-    message = f"ragged {name} must end with the last kept step of the row; got {{value}} of them"
-    refuse_unless(fits, message, lengths)
-    missing = tf.maximum(number_of_steps - tf.shape(value)[1], 0)
-    value = tf.pad(value, [[0, 0], [0, missing]] + [[0, 0]] * (value.shape.rank - 2))
-    return value[:, :number_of_steps]
-
-
-def below(ids, number_of_ids, kept, message):
-    """Ids [B, T] int64, 0 where dropped or out of range; and where they are in range or dropped."""
-    ids = tf.where(kept, tf.cast(ids, tf.int64), 0)
-    fits = (ids >= 0) & (ids < number_of_ids)
-    refuse_unless(fits, message, ids)
-    return tf.where(fits, ids, 0), fits
-
-
-def whole(floats, name, kept):
-    """Floats [B, T] as int64, 0 where dropped or not whole; and where they are whole or dropped."""
-    right = tf.equal(floats, tf.round(floats)) | ~kept
-    refuse_unless(right, f"{name} must hold whole numbers; got {{value}}", floats)
-    return tf.cast(tf.where(right & kept, floats, 0), tf.int64), right
-
-
-def labels(value, potentials, mask, ignore_index=None):
-    """Tags [B, T] int32 or allowed sets [B, T, K] bool, and [B] bool of the rows that are right."""
-    value = _with_steps(value, "tags", mask)
-    if value.shape.rank == 3:
-        return _allowed_sets(value, potentials, mask)
-    if ignore_index is None:
-        return tags(value, potentials, mask)
-    ignored = equal_to_index(value, whole_number_or_none(ignore_index, "ignore_index"))
-    known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
-    return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
-
-
 def rules(allowed, number_of_tags):
     """Bool tensors of which transitions [K, K], start [K] and end [K] are allowed."""
     if len(allowed) != 3:
@@ -243,11 +188,26 @@ def rules(allowed, number_of_tags):
 
 def allowed_sets(value, potentials):
     """Bool [B, T, K]."""
-    value = _bool(value, "allowed")
-    return _like(potentials, value, "allowed", ", or be a tuple (transitions, start, end)")
+    try:
+        value = tensor(value, "allowed")
+    except (TypeError, ValueError) as error:
+        raise _not_allowed(type(value).__name__) from error
+    if value.dtype == tf.string:
+        raise _not_allowed("strings")
+    return like_potentials(
+        potentials, _bool(value, "allowed"), "allowed", ", or be a tuple of rules"
+    )
 
 
-def _like(potentials, value, name, otherwise=""):
+def _not_allowed(what):
+    return TypeError(
+        "allowed must be a tuple of rules, (transitions, start, end), such as "
+        "keras_crf.tags.allowed_transitions(tag_names, scheme) gives; or sets, bool [batch, time, "
+        f"tags]; got {what}."
+    )
+
+
+def like_potentials(potentials, value, name, otherwise=""):
     """`value`, refused unless it has the shape of the potentials."""
     if not value.shape.is_compatible_with(potentials.shape):
         raise ValueError(
@@ -276,29 +236,6 @@ def whole_number_or_none(value, name):
     if not is_whole(value):
         raise ValueError(f"{name} must be None or a whole number; got {value!r}.")
     return int(value)
-
-
-def equal_to_index(labels, index):
-    """Where labels, of any dtype, are the whole number `index`; nowhere if their dtype lacks it."""
-    if not labels.dtype.min <= index <= labels.dtype.max:
-        return tf.zeros_like(labels, tf.bool)
-    return tf.equal(labels, tf.constant(index, labels.dtype))
-
-
-def _allowed_sets(value, potentials, mask):
-    value = _like(potentials, value, "tags as allowed sets")
-    if value.dtype == tf.bool:
-        return value, tf.ones(tf.shape(mask)[:1], tf.bool)
-    value = tf.where(mask[..., tf.newaxis], value, tf.zeros_like(value))
-    binary = tf.equal(value, 0) | tf.equal(value, 1)
-    wrong = tf.reduce_max(
-        tf.where(binary, tf.constant(value.dtype.min, value.dtype), value), axis=2
-    )
-    right = tf.reduce_all(binary, axis=2)
-    refuse_unless(
-        right, "tags as allowed sets must hold 0 and 1, or False and True; got {value}", wrong
-    )
-    return tf.equal(value, 1), tf.reduce_all(right, axis=1)
 
 
 def number_of_tag_weights(weights, potentials):
@@ -334,7 +271,11 @@ def tag_names(names, number_of_tags):
     """A list of as many different strings as there are tags, or None."""
     if names is None:
         return None
-    names = [names] if isinstance(names, str) else [str(name) for name in names]
+    names = [names] if isinstance(names, str) else list(names)
+    others = [name for name in names if not isinstance(name, str)]
+    if others:
+        raise TypeError(f"tag_names must be strings, got {others[0]!r}.")
+    names = [str(name) for name in names]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if len(names) != number_of_tags or repeated:
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf import checks, likelihood
+from keras_crf import checks, label_checks, likelihood
 from keras_crf.carrying import carried, is_decoded, riding_mask
 
 # Counts are whole numbers; as such they are exact up to 2**53, and can be NaN.
@@ -30,7 +30,7 @@ def compare(y_true, y_pred, sample_weight, number_of_tags, ignore_index):
     gold = _ids(y_true, predicted, number_of_tags)
     kept = mask & _weighted(sample_weight, predicted)
     if ignore_index is not None:
-        kept &= ~checks.equal_to_index(gold, ignore_index)
+        kept &= ~label_checks.equal_to_index(gold, ignore_index)
     gold, right = _tags(gold, "y_true", kept, number_of_tags)
     predicted, right_too = _tags(predicted, "y_pred", kept, number_of_tags)
     right &= right_too
@@ -131,10 +131,10 @@ def _tags(values, name, kept, number_of_tags):
     """int32 tags [B, T], 0 where dropped or wrong; and where they are right or dropped."""
     right = tf.ones_like(kept)
     if values.dtype.is_floating:
-        values, right = checks.whole(values, name, kept)
+        values, right = label_checks.whole(values, name, kept)
     last = "" if number_of_tags is None else number_of_tags - 1
     rule = f"{name} must lie in 0..{last} on kept steps"
     rule += ", or be ignore_index" if name == "y_true" else ""
     number_of_ids = tf.int64.max if number_of_tags is None else number_of_tags
-    tags, fits = checks.below(values, number_of_ids, kept, rule + "; got the tag {value}")
+    tags, fits = label_checks.below(values, number_of_ids, kept, rule + "; got the tag {value}")
     return tf.cast(tags, tf.int32), right & fits

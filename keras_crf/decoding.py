@@ -64,7 +64,8 @@ def _tagging(chain, steps):
     tags = recursions.viterbi(chain)
     marginals, log_prob = labels.marginals_and_log_prob(chain, tags)
     marginals, tags = steps.unpack(marginals), steps.unpack(tags)
-    return Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
+    tagging = Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
+    return Tagging(*map(tf.stop_gradient, tagging))
 
 
 class Decoding(Asking):
@@ -167,7 +168,8 @@ class Decoding(Asking):
         """The best path and how sure it is: `(tags, confidence, log_prob, marginals)`.
 
         What `argmax`, `marginals` and `log_prob` of the best path say, by one pass each way:
-        confidence [B, T] is the marginal of each decoded tag, 0 on dropped steps.
+        confidence [B, T] is the marginal of each decoded tag, 0 on dropped steps. They are
+        answers, not terms of a loss: without a gradient.
 
         >>> tagging = LinearChainCRF([[[0.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]]).tagging()
         >>> tagging.tags.numpy(), tagging.confidence.numpy()

@@ -30,6 +30,20 @@ def _packed(potentials, transitions, start, end, mask, right, in_front):
     return Chain(potentials, transitions, start, end, steps.lengths), steps
 
 
+@as_graph
+def _under(rules, chain):
+    """The chain with -inf wherever rules (transitions, start, end) say so.
+
+    At first and last steps the potentials of what may not stand there as well: else a large one
+    would be what others are measured by, and cost them digits.
+    """
+    transitions, start, end = map(only_where, rules, chain[1:4])
+    chain = chain._replace(transitions=transitions, start=start, end=end)
+    is_first, is_last = chain.at_first()[..., tf.newaxis], chain.at_last()[..., tf.newaxis]
+    may_stand = (rules[1] | ~is_first) & (rules[2] | ~is_last)
+    return chain._replace(potentials=only_where(may_stand, chain.potentials))
+
+
 _packed_in_front = as_graph(functools.partial(_packed, in_front=True))
 _packed_from_anywhere = as_graph(functools.partial(_packed, in_front=False))
 
@@ -154,9 +168,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         """
         constrained = copy.copy(self)
         if isinstance(allowed, tuple):
-            rules = checks.rules(allowed, self._chain.potentials.shape[2])
-            transitions, start, end = map(only_where, rules, self._chain[1:4])
-            chain = self._chain._replace(transitions=transitions, start=start, end=end)
+            chain = _under(checks.rules(allowed, self._chain.potentials.shape[2]), self._chain)
         else:
             sets = self._steps.pack(checks.allowed_sets(allowed, self._chain.potentials))
             sets |= ~self._chain.within()[..., tf.newaxis]

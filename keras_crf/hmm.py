@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from keras_crf import checks, likelihood
+from keras_crf import checks, label_checks, likelihood
 from keras_crf.raising import refuse_unless
 from keras_crf.scores import log
 from keras_crf.tensor_like import TensorLike
@@ -124,5 +124,5 @@ def _observed(observations, emission, mask, lengths):
     last = "V-1" if symbols is None else symbols - 1
     message = f"observations must lie in 0..{last} on kept steps; got {{value}}"
     number_of_symbols = tf.shape(emission, tf.int64)[1]
-    observations, fits = checks.below(observations, number_of_symbols, kept, message)
+    observations, fits = label_checks.below(observations, number_of_symbols, kept, message)
     return observations, kept, right & tf.reduce_all(fits, axis=1)

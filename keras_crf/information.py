@@ -72,13 +72,8 @@ def _log_next(chain, from_right):
     At the first step all i stand for the start of the row.
     """
     ahead = likelihood.within_only(chain, chain.potentials + from_right.messages)
-    moves = tf.where(_is_first(chain)[:, tf.newaxis], chain.start, chain.transitions)
+    moves = tf.where(chain.at_first()[..., tf.newaxis, tf.newaxis], chain.start, chain.transitions)
     return log_softmax(moves + ahead[:, :, tf.newaxis])
-
-
-def _is_first(chain):
-    """[T, 1] bool: which step is the first."""
-    return tf.equal(tf.range(tf.shape(chain.potentials)[1]), 0)[:, tf.newaxis]
 
 
 def _expected_surprise(log_p, log_q):
@@ -108,7 +103,7 @@ def _expected(chain, both, values):
     """sum_t E[values_t[y_{t-1}]], [B]: values [B, T, K], at the first step those at tag 0."""
     before = a_step_later(likelihood.marginals(chain, both))
     at_start = tf.one_hot(0, tf.shape(values)[2], dtype=values.dtype)
-    before = tf.where(_is_first(chain), at_start, before)
+    before = tf.where(chain.at_first()[..., tf.newaxis], at_start, before)
     expected = tf.reduce_sum(before * values, axis=-1)
     return likelihood.total(likelihood.within_only(chain, expected))
 
@@ -116,7 +111,7 @@ def _expected(chain, both, values):
 def _infinite_if_left_out(chain, both, log_p, log_q):
     """[B]: +inf where q forbids what p allows, else 0. (No constant, see `scores.forbidden`.)"""
     possible = ~forbidden(chain.potentials + both.from_left.messages + both.from_right.messages)
-    possible_before = _is_first(chain) | a_step_later(possible, first=False)
+    possible_before = chain.at_first()[..., tf.newaxis] | a_step_later(possible, first=False)
     left_out = possible_before[..., tf.newaxis] & ~forbidden(log_p) & forbidden(log_q)
     is_left_out = tf.reduce_any(likelihood.within_only(chain, left_out), axis=[1, 2, 3])
     return -tf.math.log(tf.cast(~is_left_out, log_p.dtype))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import likelihood
+from keras_crf.chain import Chain
 from keras_crf.recursions import STEPS_PER_SCALING
 from keras_crf.scan import scan
 from keras_crf.scores import only_where
@@ -176,9 +177,23 @@ def _exists(chain, scores):
 
 
 def _scores(chain, tags):
-    """score(path) of each path, tags [B, T, k]: [B, k]."""
-    by_rank = tf.transpose(tags, [2, 0, 1])
-    scores = tf.map_fn(
-        lambda path: likelihood.score(chain, path), by_rank, fn_output_signature=chain.start.dtype
-    )
-    return tf.transpose(scores)
+    """score(path) of each path, tags [B, T, k]: [B, k]. Its gradient is the counts of the paths."""
+    paths = tf.transpose(tags, [2, 0, 1])
+
+    @tf.custom_gradient
+    def value(paths, *scores_and_lengths):
+        paths, mine = tf.identity(paths), Chain(*map(tf.identity, scores_and_lengths))
+
+        def gradient(upstream):
+            def add(counts, path_and_weights):
+                return counts.plus(likelihood.observed_counts(mine, *path_and_weights))
+
+            nothing = likelihood.Counts(*map(tf.zeros_like, mine[:4]))
+            return None, *tf.foldl(add, (paths, upstream), nothing), None
+
+        scores = tf.map_fn(
+            lambda path: likelihood.score(mine, path), paths, fn_output_signature=mine.start.dtype
+        )
+        return tf.stop_gradient(scores), gradient
+
+    return tf.transpose(value(paths, *chain))

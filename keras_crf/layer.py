@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks
 from keras_crf.carrying import carry, let_ride, riding_mask
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.lost_mask import warn_where_lost
-from keras_crf.rules import Rules
+from keras_crf.rules import ILLEGAL_GOLD, Rules
 from keras_crf.tensor_like import TensorLike
 
 DECODED_MODES = ("one_hot", "int")
@@ -56,11 +56,13 @@ class CRFLayer(keras.layers.Layer):
             the exported model: -inf is added to what the weights say, and no weight is changed.
             See `LinearChainCRF.constrained`, `tags.allowed_transitions`.
         illegal_gold: what is done about true tags that break the scheme:
-            "raise": `CRFLoss` refuses them, naming row, step and both tags (under XLA, which cannot
-                raise, the loss is NaN);
+            "raise": `CRFLoss` refuses them, naming row, step and both tags. (XLA cannot raise, and
+                Keras compiles by it where there is a GPU: then the loss is NaN. See it named with
+                `compile(jit_compile=False)`.)
             "allow": they say nothing where they break it, and the rest of the row is learned from:
                 of two tags that may not follow each other neither is taken for known, and no first
-                or last tag that may not be that. Such losses cost as those of partial labels do.
+                or last tag that may not be that; nothing is, where that leaves no legal path. Such
+                losses cost as those of partial labels do.
         pad_tag: what `output_mode="int"` says on dropped steps.
         lr_multiplier: how many times faster than the rest of the model transitions, start and end
             are trained, under any optimizer. The weights are stored divided by it.
@@ -119,18 +121,19 @@ class CRFLayer(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_tags = _whole_number_of_tags(num_tags)
+        self.num_tags = checks.how_many(num_tags, "num_tags")
         if output_mode not in OUTPUT_MODES:
             raise ValueError(f"output_mode must be one of {OUTPUT_MODES}, got {output_mode!r}.")
         self.output_mode = output_mode
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
         self.tag_names = checks.tag_names(tag_names, self.num_tags)
-        self.scheme = scheme
+        rules = None if scheme is None else Rules(scheme, self.tag_names, self.num_tags)
+        self.rules = rules
+        self.scheme = scheme if rules is None or isinstance(scheme, str) else rules.allowed
+        if illegal_gold not in ILLEGAL_GOLD:
+            raise ValueError(f"illegal_gold must be one of {ILLEGAL_GOLD}, got {illegal_gold!r}.")
         self.illegal_gold = illegal_gold
-        self.rules = (
-            None if scheme is None else Rules(scheme, self.tag_names, self.num_tags, illegal_gold)
-        )
         self.pad_tag = pad_tag
         if not lr_multiplier > 0:
             raise ValueError(f"lr_multiplier must be above 0, got {lr_multiplier}.")
@@ -202,19 +205,22 @@ class CRFLayer(keras.layers.Layer):
         So a step of size s on the weight moves the score by lr_multiplier * s, under optimizers
         that scale the gradient away as under those that do not.
         """
-        weight = tf.convert_to_tensor(weight)
-        return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
+        multiplied = tf.custom_gradient(
+            lambda weight: (self.lr_multiplier * weight, lambda upstream: upstream)
+        )
+        return multiplied(tf.convert_to_tensor(weight))
 
     def call(
         self, inputs: TensorLike, mask: TensorLike | None = None, lengths: TensorLike | None = None
     ) -> tf.Tensor:
-        distribution = self.distribution(inputs, mask=mask, lengths=lengths, jit_compile=False)
-        outputs = self._outputs(distribution)
+        scores = self._scores(inputs, mask, lengths, jit_compile=False)
+        distribution = self._constrained(scores)
+        outputs = self._outputs(scores, distribution)
         if mask is not None or lengths is not None:
             let_ride(distribution.mask, outputs)  # metrics leave out what the CRF left out
         decoded = self.output_mode in DECODED_MODES
         distribution = distribution.compiled() if self.jit_compile else distribution
-        return carry(outputs, distribution, decoded, self.rules)
+        return carry(outputs, distribution, decoded, self._under_rules())
 
     def distribution(
         self,
@@ -236,6 +242,20 @@ class CRFLayer(keras.layers.Layer):
         ...     tf.zeros([2, 4], tf.int32)).shape
         TensorShape([2])
         """
+        jit_compile = self.jit_compile if jit_compile is None else jit_compile
+        return self._constrained(self._scores(features, mask, lengths, jit_compile))
+
+    def _constrained(self, scores):
+        return scores if self.rules is None else scores.constrained(self.rules.allowed)
+
+    def _under_rules(self):
+        """How the loss applies the scheme to true tags, or None without one."""
+        if self.rules is None:
+            return None
+        return functools.partial(self.rules.applied, illegal_gold=self.illegal_gold)
+
+    def _scores(self, features, mask, lengths, jit_compile):
+        """The `LinearChainCRF` of these features without the rules of the scheme."""
         riding = riding_mask(features)
         features = checks.tensor(features, "features")
         checks.rank(features, "features", "[batch, time, features]")
@@ -246,16 +266,15 @@ class CRFLayer(keras.layers.Layer):
             # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
             kept, _ = checks.mask_and_lengths(mask, lengths, features)
             features = tf.where(kept[..., tf.newaxis], features, tf.zeros_like(features))
-        distribution = LinearChainCRF(
+        return LinearChainCRF(
             self._potentials(features),
             self._multiplied(self.transitions),
             start=self._multiplied(self.start) if self.use_boundary else None,
             end=self._multiplied(self.end) if self.use_boundary else None,
             mask=mask,
             lengths=lengths,
-            jit_compile=self.jit_compile if jit_compile is None else jit_compile,
+            jit_compile=jit_compile,
         )
-        return distribution if self.rules is None else distribution.constrained(self.rules.allowed)
 
     def _potentials(self, features):
         if not self.use_kernel:
@@ -266,11 +285,11 @@ class CRFLayer(keras.layers.Layer):
         kernel, bias = (tf.cast(weight, features.dtype) for weight in (self.kernel, self.bias))
         return tf.matmul(features, kernel) + bias
 
-    def _outputs(self, distribution):
+    def _outputs(self, scores, distribution):
+        if self.output_mode == "potentials":
+            return tf.identity(scores.potentials)
         if self.output_mode == "marginals":
             return distribution.marginals()
-        if self.output_mode == "potentials":
-            return tf.identity(distribution.potentials)
         tags = distribution.argmax().tags
         if self.output_mode == "int":
             return tf.where(distribution.mask, tags, self.pad_tag)
@@ -325,10 +344,4 @@ def _without_arrays(scheme):
     """A scheme as JSON can hold it: its name, or rules as lists."""
     if scheme is None or isinstance(scheme, str):
         return scheme
-    return [np.asarray(part).tolist() for part in scheme]
-
-
-def _whole_number_of_tags(num_tags):
-    if not checks.is_whole(num_tags) or num_tags < 1:
-        raise ValueError(f"num_tags must be a whole number of at least 1, got {num_tags!r}.")
-    return int(num_tags)
+    return [table.tolist() for table in scheme]

@@ -27,6 +27,10 @@ class Counts(NamedTuple):
     start: tf.Tensor  # [K]
     end: tf.Tensor  # [K]
 
+    def plus(self, other):
+        """These counts and others."""
+        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
     def less(self, other):
         """These counts less others."""
         return Counts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
@@ -44,8 +48,7 @@ def within_only(chain, values):
 
 def at_last(chain, values):
     """Values [B, T, ...] with zeros at all steps but the last within each row's length."""
-    steps = tf.range(tf.shape(values)[1])
-    return only(values, tf.equal(steps, chain.lengths[:, tf.newaxis] - 1))
+    return only(values, chain.at_last())
 
 
 def picked(scores, tags):

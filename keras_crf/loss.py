@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_crf import checks
+from keras_crf import checks, label_checks
 from keras_crf.asking import broken_unless
-from keras_crf.carrying import distribution_of, is_stand_in, rules_of
+from keras_crf.carrying import distribution_of, is_stand_in, under_rules_of
 from keras_crf.tensor_like import TensorLike
 
 REDUCTIONS = ("sum_over_batch_size", "sum", "none", "mean_per_token")
@@ -189,11 +189,11 @@ def _under_rules(ask, y_true, y_pred, ignore_index=None):
 
     Where nothing can be raised, NaN for the rows whose labels do not.
     """
-    distribution, rules = distribution_of(y_pred), rules_of(y_pred)
+    distribution, under_rules = distribution_of(y_pred), under_rules_of(y_pred)
     labels = _labels(y_true, distribution)
-    if rules is None:
+    if under_rules is None:
         return ask(labels)
-    labels, right = rules.applied(labels, distribution, ignore_index)
+    labels, right = under_rules(labels, distribution, ignore_index)
     return broken_unless(right, ask(labels))
 
 
@@ -208,7 +208,7 @@ def _labels(y_true, distribution):
         checks.rank(labels, "y_true", "[batch, time]")
     labels = checks.same_steps(labels, "y_true", distribution.potentials)
     if labels.dtype.is_floating:
-        labels, right = checks.whole(labels, "y_true", distribution.mask)
+        labels, right = label_checks.whole(labels, "y_true", distribution.mask)
         labels = tf.where(right, labels, tf.int64.min)  # no tag, and no ignore_index
     return labels
 

@@ -84,11 +84,10 @@ def edges(alpha, transitions, messages, uses):
 def each_edge(chain, incoming, uses):
     """p_{t-1}(i | j) uses_t[j] at [b, t, i, j], [B, T, K, K]; 0 at first steps."""
     alpha = a_step_later(scaled_alpha(chain, incoming))
-    messages = only(incoming.messages, chain.within())[:, :, tf.newaxis]
-    uses = uses[:, :, tf.newaxis]
-    into = edges(alpha[..., tf.newaxis], chain.transitions, messages, uses)
-    is_first = tf.equal(tf.range(tf.shape(into)[1]), 0)
-    return tf.where(is_first[:, tf.newaxis, tf.newaxis], tf.zeros_like(into), into)
+    entered = chain.within() & ~chain.at_first()
+    messages = only(incoming.messages, entered)[:, :, tf.newaxis]
+    uses = only(uses, entered)[:, :, tf.newaxis]
+    return edges(alpha[..., tf.newaxis], chain.transitions, messages, uses)
 
 
 def summed_edges(chain, incoming, uses):

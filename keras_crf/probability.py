@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from keras_crf import checks, labels, likelihood, messages
+from keras_crf import label_checks, labels, likelihood, messages
 from keras_crf.asking import Asking
 from keras_crf.graphs import as_graph_or_compiled
 from keras_crf.tensor_like import TensorLike
@@ -83,7 +83,7 @@ class Probability(Asking):
         >>> [part.numpy().item() for part in crf.contributions([[1]])]
         [2.0, 0.5]
         """
-        tags, right = checks.tags(tags, self._chain.potentials, self.mask)
+        tags, right = label_checks.tags(tags, self._chain.potentials, self.mask)
         parts = self._run(_contributions, tags)
         wrong = likelihood.nan_unless(right, self._chain.potentials.dtype)[:, tf.newaxis]
         return tuple(part + wrong for part in parts)

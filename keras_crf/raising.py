@@ -35,10 +35,21 @@ def refuse_unless(right, message, shown, axes=("row", "step"), names=None):
         tf.debugging.Assert(tf.reduce_all(right), data)
 
 
+def earliest(broken):
+    """Where the first place that is broken is, of the shape of `broken`."""
+    places = _numbered(broken)
+    return tf.equal(places, tf.reduce_min(tf.where(broken, places, tf.size(broken))))
+
+
+def _numbered(values):
+    """The number of each place of a tensor, row by row."""
+    return tf.reshape(tf.range(tf.size(values)), tf.shape(values))
+
+
 def _assertion_data(right, message, shown, axes):
     """The words of the message as strings, and between them the tensors they speak of."""
     steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
-    places = tf.reshape(tf.range(tf.size(right)), tf.shape(right))
+    places = _numbered(right)
     first = tf.reduce_min(tf.where(right, tf.size(right), places))
 
     def at_first(values):

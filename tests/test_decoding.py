@@ -451,3 +451,16 @@ def test_the_top_k_case_of_allennlp(dtype):
     tags, score = LinearChainCRF(potentials, transitions).top_k(4)
     assert_array_equal(score, [[18, 15, 14, 14]])
     assert_array_equal(tags[0, :2], [[3, 2, 1], [0, 2, 1]])
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_scores_of_the_best_have_a_gradient_and_what_is_served_has_none(jit_compile):
+    potentials, transitions = tf.Variable([[[0.0, 1.0], [0.5, 0.0]]]), tf.Variable(np.zeros([2, 2]))
+    with tf.GradientTape(persistent=True) as tape:
+        crf = LinearChainCRF(potentials, transitions, jit_compile=jit_compile)
+        second = crf.top_k(3).score[0, 1]  # of the path 1 1
+        log_prob = crf.tagging().log_prob
+    gradients = tape.gradient(second, [potentials, transitions])
+    assert_array_equal(gradients[0], [[[0, 1], [0, 1]]])
+    assert_array_equal(gradients[1], [[0, 0], [0, 1]])
+    assert tape.gradient(log_prob, potentials) is None

@@ -420,7 +420,7 @@ class TestMasksOnTheirWayIn:
 class TestBadInput:
     @pytest.mark.parametrize("num_tags", [0, -1, 2.5, True])
     def test_num_tags_is_a_whole_number_from_1_on_b14(self, num_tags):
-        message = f"num_tags must be a whole number of at least 1, got {num_tags}"
+        message = f"num_tags must be a whole number of at least 1, .*got {num_tags}"
         with pytest.raises(ValueError, match=message):
             CRFLayer(num_tags)
 

@@ -226,6 +226,26 @@ class TestTrueTagsThatBreakTheRules:
         labels = [[begin, -1, -1, -1]]
         assert np.isfinite(CRFLoss(ignore_index=-1)(labels, outputs))
 
+    def test_are_named_where_they_first_break_them(self):
+        names = names_of("IOBES", ["X"])
+        outputs = layer_with_rules(names, "IOBES")(potentials_of(2, 2, 3, len(names)))
+        inside, begin = names.index("I-X"), names.index("B-X")
+        with pytest.raises(ValueError, match="B-X may not be last at row 0, step 2"):
+            CRFLoss()([[0, 0, begin], [inside, 0, 0]], outputs)
+
+    def test_are_not_sets_of_no_tag_which_lose_as_they_do_without_rules(self):
+        sets = np.eye(3)[[[B, I, O, B]]]
+        sets[0, 2] = 0
+        for illegal_gold in ("raise", "allow"):
+            outputs = layer_with_rules(illegal_gold=illegal_gold)(potentials_of(2))
+            assert_array_equal(losses(sets, outputs), [np.inf])
+
+    def test_may_be_refused_and_later_allowed(self):
+        layer = layer_with_rules()
+        layer.illegal_gold = "allow"
+        assert np.isfinite(losses([[I, O, O, O]], layer(potentials_of(2)))).all()
+        assert layer.get_config()["illegal_gold"] == "allow"
+
 
 class TestAllowedTrueTagsThatBreakTheRules:
     @pytest.mark.parametrize(
@@ -269,6 +289,16 @@ class TestAllowedTrueTagsThatBreakTheRules:
         found = losses(labels, outputs, ignore_index=-1)
         assert np.isfinite(found).all()
         assert (found >= -1e-6).all()
+
+    def test_say_nothing_at_all_where_that_alone_leaves_a_legal_path(self):
+        four = np.arange(4)
+        one_after_another = np.equal(four, (four[:, np.newaxis] + 1) % 4)  # 0 1 2 3 0 1 ...
+        rules = one_after_another, np.ones(4, bool), np.ones(4, bool)
+        layer = layer_with_rules([*"abcd"], rules, illegal_gold="allow")
+        outputs = layer(potentials_of(4, 2, 6, 4))
+        found = losses([[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 0, 1]], outputs)
+        assert found[0] == 0
+        assert found[1] > 0
 
     def test_train_a_model_on_data_that_is_broken(self):
         layer = CRFLayer(3, tag_names=NAMES, scheme="BIO", illegal_gold="allow")
@@ -318,7 +348,19 @@ class TestOnItsWay:
         (None, {}, r"scheme='BIO' needs tag_names"),
         (NAMES[:2], {"num_tags": 3}, r"tag_names must be 3 different names, one a tag; got 2"),
         (NAMES, {"illegal_gold": "drop"}, r"illegal_gold must be one of \('raise', 'allow'\)"),
+        (None, {"illegal_gold": "drop", "scheme": None}, r"illegal_gold must be one of"),
         (NAMES, {"scheme": RULES[:2]}, r"allowed must be three arrays"),
+        (NAMES, {"scheme": ([[True], [True, False]], *RULES[1:])}, r"need rows of one length"),
+        (
+            ["O", "B_X"],
+            {},
+            r"B_X.*scheme=keras_crf.tags.allowed_transitions\(tag_names, 'BIO', sep",
+        ),
+        (
+            NAMES,
+            {"scheme": "IOBES"},
+            r"no legal sequence of IOBES.*tags.detect_scheme\(tag_names\)",
+        ),
         (NAMES, {"scheme": ([[True]], *RULES[1:])}, r"allowed transitions must have the shape"),
     ],
 )
@@ -326,6 +368,65 @@ def test_a_scheme_that_does_not_fit_is_refused_by_name(names, options, words):
     options = {"num_tags": len(names or NAMES), "scheme": "BIO", **options}
     with pytest.raises(ValueError, match=words):
         CRFLayer(tag_names=names, **options)
+
+
+@pytest.mark.parametrize("scheme", [5, True, {}, b"BIO", (part for part in RULES)])
+def test_a_scheme_that_is_none_is_refused(scheme):
+    with pytest.raises(TypeError, match="scheme must be the name of a tag scheme, or three bool"):
+        CRFLayer(3, tag_names=NAMES, scheme=scheme)
+
+
+def test_tag_names_are_strings():
+    with pytest.raises(TypeError, match="tag_names must be strings, got b'O'"):
+        CRFLayer(2, tag_names=[b"O", b"B-X"])
+
+
+def test_rules_of_ones_own_are_copied():
+    own = [np.array(table) for table in RULES]
+    layer = layer_with_rules(scheme=own)
+    own[1][:] = False
+    assert_array_equal(layer.rules.allowed.start, RULES.start)
+    assert_array_equal(layer.get_config()["scheme"][1], RULES.start)
+
+
+@pytest.mark.parametrize("allowed", ["BIO", None, list(RULES)])
+def test_what_is_neither_rules_nor_sets_does_not_constrain(allowed):
+    crf = LinearChainCRF(potentials_of(0), np.zeros([3, 3]))
+    with pytest.raises(TypeError, match=r"allowed must be a tuple of rules.*or sets, bool \[batch"):
+        crf.constrained(allowed)
+
+
+class TestScoresOfWhatIsForbidden:
+    """However high, they leave the rest as it is."""
+
+    @pytest.mark.parametrize("score", [1e4, 1e8, 1e30])
+    def test_change_no_answer(self, score):
+        names = names_of("IOBES", ["X"])
+        scores = potentials_of(6, 2, 5, len(names))
+        layer, labels = layer_with_rules(names, "IOBES"), np.zeros([2, 5], int)
+        spoilt = scores.copy()
+        spoilt[:, 0, names.index("I-X")] = spoilt[:, -1, names.index("B-X")] = score
+        outputs, expected = layer(spoilt), layer(scores)
+        assert_allclose(crf_loss(labels, outputs), crf_loss(labels, expected), 1e-5, 1e-6)
+        assert_array_equal(outputs, expected)
+        found, wanted = distribution_of(outputs), distribution_of(expected)
+        assert_allclose(found.marginals(), wanted.marginals(), 1e-4, 1e-6)
+        assert_allclose(found.log_partition(), wanted.log_partition(), 1e-5)
+
+    def test_have_no_gradient_that_is_nan(self):
+        scores = tf.Variable(potentials_of(7))
+        start = tf.Variable([0.0, 0.0, -90.0])
+        with tf.GradientTape() as tape:
+            crf = LinearChainCRF(scores, np.zeros([3, 3], "float32"), start=start)
+            edges = tf.reduce_sum(crf.edge_marginals()[..., 1] ** 2)
+        for gradient in tape.gradient(edges, [scores, start]):
+            assert np.isfinite(gradient).all()
+
+    def test_in_a_weight_forbid_as_well(self):
+        layer = layer_with_rules(scheme=None)
+        layer.start.assign([0.0, 0.0, -np.inf])
+        assert np.isfinite(losses([[B, I, O, B]], layer(potentials_of(8)))).all()
+        assert distribution_of(layer(potentials_of(8))).marginals()[0, 0, I] == 0
 
 
 @pytest.mark.slow
