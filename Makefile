@@ -7,7 +7,7 @@ STAMP := .venv/installed.stamp
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all versions compatibility lint bench clean
+.PHONY: demo test test-all coverage versions compatibility lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --directory build/demo
@@ -17,6 +17,9 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -m "slow or not slow" $(PYTEST_FLAGS)
+
+coverage: $(STAMP)
+	$(BIN)/python -m pytest --cov keras_crf --cov-report term-missing --cov-fail-under 95 $(PYTEST_FLAGS)
 
 # For the Pythons that are installed; the others are skipped by name.
 versions: $(STAMP)

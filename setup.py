@@ -28,7 +28,7 @@ setup(
         "examples": EXAMPLES,
         "plot": PLOT,
         "serving": SERVING,
-        "dev": [*TEST, *EXAMPLES, "ruff>=0.12", "mypy>=1.11", "nox>=2024.3"],
+        "dev": [*TEST, *EXAMPLES, "pytest-cov", "ruff>=0.12", "mypy>=1.11", "nox>=2024.3"],
     },
     classifiers=[
         "Development Status :: 4 - Beta",

@@ -9,11 +9,10 @@ import itertools
 from types import MappingProxyType
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from oracle import Scores, all_paths
-from regimes import DTYPES, REGIMES, ask
+from regimes import ask, every_way
 
 SHAPE = ROWS, STEPS, TAGS = 32, 5, 3  # 32 rows: one for each mask of 5 steps
 EVERY_MASK = np.array(list(itertools.product([False, True], repeat=STEPS)))
@@ -48,8 +47,7 @@ def assert_same_answers(actual, expected, tolerance):
             assert_allclose(one, other, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("regime", REGIMES)
+@every_way
 class Laws:
     """Inherit, and give `scores`; `tolerance` where they are so large that rounding shows."""
 

@@ -23,6 +23,11 @@ every_way = pytest.mark.parametrize(  # in graphs and under XLA each traces for 
     ],
 )
 
+in_a_graph = pytest.mark.parametrize(  # for bodies that take half a minute to trace
+    "regime",
+    ["graph", *(pytest.param(other, marks=pytest.mark.slow) for other in ("eager", "xla"))],
+)
+
 
 def run(regime, function, *arrays):
     """`function(*tensors)`, its result in NumPy.

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from keras_crf import LinearChainCRF, tags
 from laws import SHAPE, TAGS, draw_scores
 from oracle import Oracle
-from regimes import REGIMES, run
+from regimes import in_a_graph, run
 
 NAMES = ["O", "B-X", "I-X"]
 RULES = tags.allowed_transitions(NAMES, "BIO")
@@ -40,7 +40,7 @@ def ruled(scores):
     return Oracle(np.where(SETS, scores.potentials, -np.inf), *shut, scores.mask)
 
 
-@pytest.mark.parametrize("regime", REGIMES)
+@in_a_graph
 class TestEveryAnswer:
     SCORES = draw_scores(21)
 

@@ -78,6 +78,7 @@ class TestEveryKindOfModel:
             model.predict_on_batch(words), model.predict(words, verbose=0)
         )
 
+    @pytest.mark.slow
     def test_trained_batch_by_batch_is_trained_as_by_fit_d27(self):
         words, tags = toys.sentences()
         by_fit, by_hand = (toys.tagger(run_eagerly=False) for _ in range(2))

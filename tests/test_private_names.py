@@ -24,7 +24,7 @@ EXCEPTIONS = {
 }
 
 # Attributes of our own that tensors carry; Keras and TensorFlow have none of these names.
-OURS_ON_TENSORS = {"_keras_crf", "_keras_crf_decoded", "_keras_crf_rules", "_keras_crf_best"}
+OURS_ON_TENSORS = {"_keras_crf", "_keras_crf_decoded", "_keras_crf_under_rules", "_keras_crf_best"}
 DOCUMENTED = {"_replace", "_fields", "_asdict"}  # of namedtuples, documented in Python
 
 SOURCES = sorted((toys.ROOT / "keras_crf").glob("*.py"))

@@ -126,6 +126,7 @@ def test_a_train_step_of_ones_own_trains_as_that_of_keras():
     assert_same_weights(weights_after(own), weights_after(plain))
 
 
+@pytest.mark.slow
 def test_models_built_one_after_the_other_in_one_process_do_not_touch_each_other():
     first = toys.tagger()
     before = first.predict_on_batch(WORDS)
