@@ -104,7 +104,7 @@ def nothing_underflowed(scaled, lengths, chain):
 
     def only_where_no_path_leads():
         right = trusted(scaled) | ~_reachable(chain(), scaled)
-        return tf.reduce_all(right | behind[..., tf.newaxis])
+        return tf.reduce_all(right | tf.expand_dims(behind, -1))
 
     return tf.cond(
         tf.reduce_all(trusted(smallest) | behind), lambda: True, only_where_no_path_leads
