@@ -139,5 +139,6 @@ def viterbi(chain):
     best = chain.potentials + _messages(chain, tf.reduce_max)
     inputs = [best, arriving] if chain.varies else [best]
     from_last = [time_first(chain.reverse_time(values)) for values in inputs]
-    tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32)
+    rows = chain.lengths.shape
+    tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32, output_shape=rows)
     return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)
