@@ -1,6 +1,6 @@
 """Tags sentences with a TensorFlow Serving server, by gRPC.
 
-pip install --no-deps tensorflow-serving-api
+pip install tensorflow-serving-api
 python savedmodel_demo/grpc_client.py "book a flight to Paris" "order two green tea"
 """
 
@@ -40,7 +40,7 @@ def _packages():
         from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
     except ImportError as error:
         raise client.ServerError(
-            f"{error.name} is not installed: pip install --no-deps tensorflow-serving-api"
+            f"{error.name} is not installed: pip install tensorflow-serving-api"
         ) from None
     return grpc, predict_pb2, prediction_service_pb2_grpc
 
