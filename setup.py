@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 EXAMPLES = []  # the examples need nothing beyond the library
 PLOT = ["matplotlib"]
-SERVING = ["tensorflow-serving-api", "requests"]
+SERVING = ["tensorflow-serving-api"]  # for the gRPC client; of the version of TensorFlow
 TEST = ["pytest>=7", "pytest-xdist", "hypothesis", "seqeval", *PLOT]
 
 readme = Path(__file__).with_name("README.md")

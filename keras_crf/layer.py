@@ -265,7 +265,7 @@ class CRFLayer(keras.layers.Layer):
         if mask is not None or lengths is not None:
             # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
             kept, _ = checks.mask_and_lengths(mask, lengths, features)
-            features = tf.where(kept[..., tf.newaxis], features, tf.zeros_like(features))
+            features = tf.where(tf.expand_dims(kept, -1), features, tf.zeros_like(features))
         return LinearChainCRF(
             self._potentials(features),
             self._multiplied(self.transitions),
@@ -293,7 +293,7 @@ class CRFLayer(keras.layers.Layer):
         tags = distribution.argmax().tags
         if self.output_mode == "int":
             return tf.where(distribution.mask, tags, self.pad_tag)
-        on_kept = tf.where(distribution.mask, tags, -1)  # one_hot of -1 is zeros
+        on_kept = tf.where(distribution.mask, tags, self.num_tags)  # of which one_hot is zeros
         return tf.one_hot(on_kept, self.num_tags, dtype=distribution.potentials.dtype)
 
     def compute_output_shape(

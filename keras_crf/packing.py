@@ -63,7 +63,8 @@ def packing(mask, in_front):
 
 def only(values, where):
     """Values [B, T, ...] with zeros except `where`, [B, T]."""
-    where = where[(..., *[tf.newaxis] * (values.shape.rank - 2))]
+    for _ in range(values.shape.rank - 2):
+        where = tf.expand_dims(where, -1)
     return tf.where(where, values, tf.zeros_like(values))
 
 

@@ -104,7 +104,7 @@ def nothing_underflowed(scaled, lengths, chain):
 
     def only_where_no_path_leads():
         right = trusted(scaled) | ~_reachable(chain(), scaled)
-        return tf.reduce_all(right | behind[..., tf.newaxis])
+        return tf.reduce_all(right | tf.expand_dims(behind, -1))
 
     return tf.cond(
         tf.reduce_all(trusted(smallest) | behind), lambda: True, only_where_no_path_leads
@@ -139,5 +139,6 @@ def viterbi(chain):
     best = chain.potentials + _messages(chain, tf.reduce_max)
     inputs = [best, arriving] if chain.varies else [best]
     from_last = [time_first(chain.reverse_time(values)) for values in inputs]
-    tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32)
+    rows = chain.lengths.shape
+    tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32, output_shape=rows)
     return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)

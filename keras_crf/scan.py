@@ -6,7 +6,7 @@ import tensorflow as tf
 STEPS_PER_TURN = 8
 
 
-def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
+def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN, output_shape=None):
     """Drives the RNN cell `cell(inputs_t, state, place) -> (output_t, state)` from left to right.
 
     Args:
@@ -17,6 +17,7 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
         output_dtype: the dtype of the cell's output.
         steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
             is made up with steps of zeros.
+        output_shape: the shape of the cell's output, where a converter cannot find it by itself.
 
     Returns:
         The outputs [T, ...], and the state after the last step.
@@ -35,7 +36,8 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN):
             outputs_now.append(output)
         return index + 1, state, outputs.write(index, tf.stack(outputs_now))
 
-    outputs = tf.TensorArray(output_dtype, size=turns)
+    block = None if output_shape is None else [steps_per_turn, *output_shape]
+    outputs = tf.TensorArray(output_dtype, size=turns, element_shape=block)
     _, state, outputs = tf.while_loop(
         lambda index, *_: index < turns, turn, (0, state, outputs), maximum_iterations=turns
     )
