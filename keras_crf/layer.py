@@ -54,7 +54,8 @@ class CRFLayer(keras.layers.Layer):
             your own, bool `(transitions [K, K], start [K], end [K])`. What they rule out has
             probability 0, exactly, in the loss, in every decoder, in marginals, in samples and in
             the exported model: -inf is added to what the weights say, and no weight is changed.
-            See `LinearChainCRF.constrained`, `tags.allowed_transitions`.
+            See `LinearChainCRF.constrained`, `tags.allowed_transitions`. May be set later,
+            `layer.scheme = "BIO"`, for what is traced from then on: an export, or `compile`.
         illegal_gold: what is done about true tags that break the scheme:
             "raise": `CRFLoss` refuses them, naming row, step and both tags. (XLA cannot raise, and
                 Keras compiles by it where there is a GPU: then the loss is NaN. See it named with
@@ -128,9 +129,7 @@ class CRFLayer(keras.layers.Layer):
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
         self.tag_names = checks.tag_names(tag_names, self.num_tags)
-        rules = None if scheme is None else Rules(scheme, self.tag_names, self.num_tags)
-        self.rules = rules
-        self.scheme = scheme if rules is None or isinstance(scheme, str) else rules.allowed
+        self.scheme = scheme
         if illegal_gold not in ILLEGAL_GOLD:
             raise ValueError(f"illegal_gold must be one of {ILLEGAL_GOLD}, got {illegal_gold!r}.")
         self.illegal_gold = illegal_gold
@@ -152,6 +151,15 @@ class CRFLayer(keras.layers.Layer):
         self.transitions_constraint = keras.constraints.get(transitions_constraint)
         self.boundary_constraint = keras.constraints.get(boundary_constraint)
         self.supports_masking = True
+
+    @property
+    def scheme(self) -> str | tuple | None:
+        """The scheme; set it on a trained layer, and what is traced from then on keeps it."""
+        return None if self.rules is None else self.rules.scheme
+
+    @scheme.setter
+    def scheme(self, scheme: str | tuple | list | None) -> None:
+        self.rules = None if scheme is None else Rules(scheme, self.tag_names, self.num_tags)
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         width = self._width(input_shape)
@@ -331,17 +339,10 @@ class CRFLayer(keras.layers.Layer):
             "use_kernel": self.use_kernel,
             "use_boundary": self.use_boundary,
             "tag_names": self.tag_names,
-            "scheme": _without_arrays(self.scheme),
+            "scheme": None if self.rules is None else self.rules.config(),
             "illegal_gold": self.illegal_gold,
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,
             "jit_compile": self.jit_compile,
             **attributes,
         }
-
-
-def _without_arrays(scheme):
-    """A scheme as JSON can hold it: its name, or rules as lists."""
-    if scheme is None or isinstance(scheme, str):
-        return scheme
-    return [table.tolist() for table in scheme]

@@ -45,10 +45,18 @@ class Rules:
 
     def __init__(self, scheme, tag_names, number_of_tags):
         self.allowed = _allowed(scheme, tag_names, number_of_tags)
-        self.name = scheme if isinstance(scheme, str) else "the scheme"
+        has_name = isinstance(scheme, str)
+        self.scheme = scheme if has_name else self.allowed
+        self.name = scheme if has_name else "the scheme"
         self.tag_names = tag_names or [str(tag) for tag in range(number_of_tags)]
         self._check_tags()
         self._check_lengths()
+
+    def config(self):
+        """The scheme as JSON can hold it: its name, or the rules as lists."""
+        if isinstance(self.scheme, str):
+            return self.scheme
+        return [table.tolist() for table in self.allowed]
 
     def _check_tags(self):
         can = can_occur(self.allowed)

@@ -311,6 +311,19 @@ class TestAllowedTrueTagsThatBreakTheRules:
 
 
 class TestOnItsWay:
+    def test_the_scheme_may_be_set_on_a_trained_layer(self):
+        layer = layer_with_rules(scheme=None)
+        model = keras.Sequential([keras.Input((None, 3)), layer])
+        scores = TestWhatComesOut.SCORES
+        assert model.predict(scores, verbose=0).argmax(-1)[0, 0] == I
+        layer.scheme = "BIO"
+        model.compile(loss=CRFLoss())
+        best = model.predict(scores, verbose=0).argmax(-1)[0]
+        assert tags.is_legal([NAMES[tag] for tag in best], "BIO")
+        assert layer.get_config()["scheme"] == "BIO"
+        with pytest.raises(ValueError, match="no legal sequence of IOBES"):
+            layer.scheme = "IOBES"
+
     @pytest.mark.parametrize("scheme", ["BIO", RULES])
     def test_the_scheme_comes_back_from_the_config(self, scheme):
         layer = layer_with_rules(scheme=scheme, illegal_gold="allow")
