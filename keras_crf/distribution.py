@@ -13,7 +13,7 @@ from keras_crf.decoding import Decoding
 from keras_crf.graphs import as_graph
 from keras_crf.hmm import HiddenMarkov
 from keras_crf.information import Information
-from keras_crf.packing import packing
+from keras_crf.packing import Packing, packing
 from keras_crf.probability import Probability
 from keras_crf.scores import only_where
 from keras_crf.subpaths import Subpaths
@@ -132,6 +132,25 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         narrowed._jit_compile = False
         narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
         return narrowed
+
+    def repeated(self, n: int) -> LinearChainCRF:
+        """Each row n times, one right after the other: the answers are [n B, ...].
+
+        >>> LinearChainCRF([[[0.0]], [[1.0]]], [[0.0]]).repeated(2).log_partition().numpy()
+        array([0., 0., 1., 1.], dtype=float32)
+        """
+
+        def rows(tensor):
+            return None if tensor is None else tf.repeat(tensor, n, axis=0)
+
+        repeated = copy.copy(self)
+        chain = self._chain
+        transitions = rows(chain.transitions) if chain.varies else chain.transitions
+        repeated._chain = Chain(
+            rows(chain.potentials), transitions, chain.start, chain.end, rows(chain.lengths)
+        )
+        repeated._steps = Packing(*map(rows, self._steps))
+        return repeated
 
     def constrained(self, allowed: tuple | TensorLike) -> LinearChainCRF:
         """The same scores where `allowed` holds, and -inf elsewhere: what it rules out has
