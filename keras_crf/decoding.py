@@ -61,10 +61,9 @@ def _samples(chain, steps, *, n, seed):
 
 @as_graph_or_compiled
 def _tagging(chain, steps):
-    tags = recursions.viterbi(chain)
-    marginals, log_prob = labels.marginals_and_log_prob(chain, tags)
-    marginals, tags = steps.unpack(marginals), steps.unpack(tags)
-    return Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
+    tags, marginals, log_prob = labels.tagging(chain)
+    confidence = likelihood.within_only(chain, likelihood.picked(marginals, tags))
+    return Tagging(steps.unpack(tags), steps.unpack(confidence), log_prob, steps.unpack(marginals))
 
 
 class Decoding(Asking):

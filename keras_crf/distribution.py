@@ -100,6 +100,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         scores = (potentials, transitions, start, end)
         pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
         self._chain, self._steps = pack(*scores, mask, right)
+        # For `narrowed`, which then starts from here and not from what was packed.
+        self._given: tuple | None = (potentials, transitions, mask, right)
         self._jit_compile = jit_compile
 
     def compiled(self) -> LinearChainCRF:
@@ -123,15 +125,22 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         >>> crf.narrowed(lengths=[1]).mask.numpy()
         array([[False, False]])
         """
-        kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
+        potentials, transitions, given_mask, was_right = self._given or self._unpacked()
+        kept, right = checks.mask_and_lengths(mask, lengths, potentials)
+        scores = (potentials, transitions, *self._chain[2:4])
         narrowed = copy.copy(self)
+        narrowed._jit_compile = False
+        kept, right = given_mask & kept, was_right & right
+        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, kept, right)
+        narrowed._given = (potentials, transitions, kept, right)
+        return narrowed
+
+    def _unpacked(self):
+        """What the constructor was given, as far as the kept steps say it."""
         transitions = self._chain.transitions
         if self._chain.varies:
             transitions = self._steps.unpack(transitions)
-        scores = (self.potentials, transitions, *self._chain[2:4])
-        narrowed._jit_compile = False
-        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
-        return narrowed
+        return self.potentials, transitions, self.mask, True
 
     def repeated(self, n: int) -> LinearChainCRF:
         """Each row n times, one right after the other: the answers are [n B, ...].
@@ -150,6 +159,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
             rows(chain.potentials), transitions, chain.start, chain.end, rows(chain.lengths)
         )
         repeated._steps = Packing(*map(rows, self._steps))
+        repeated._given = None
         return repeated
 
     def constrained(self, allowed: tuple | TensorLike) -> LinearChainCRF:
@@ -181,6 +191,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
             sets |= ~self._chain.within()[..., tf.newaxis]
             chain = self._chain._replace(potentials=only_where(sets, self._chain.potentials))
         constrained._chain = chain
+        constrained._given = None
         return constrained
 
     @property
