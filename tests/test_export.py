@@ -42,17 +42,11 @@ import signal
 import sys
 
 import keras
+import tensorflow as tf
+
 import keras_crf
 
-write_out = keras.export.ExportArchive.write_out
-
-
-def write_and_die(archive, directory, **options):
-    write_out(archive, directory, **options)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-keras.export.ExportArchive.write_out = write_and_die
+tf.io.gfile.rename = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 words = keras.Input((None,), dtype="int32", name="words")
 features = keras.layers.Embedding(20, 4)(words)
 keras_crf.export_tagger(keras.Model(words, keras_crf.CRFLayer(3)(features)), sys.argv[1])
@@ -426,7 +420,7 @@ class TestSavedModelCli:
         shown = self.run(
             *["run", "--dir", text_export.directory, "--tag_set", "serve"],
             *["--signature_def", "serving_default", "--input_exprs"],
-            "words=np.array([['a', 'flight', 'to', 'York']]);lengths=np.array([4], dtype='int32')",
+            "words=[['a', 'flight', 'to', 'York']];lengths=[4]",
         )
         tagger = text_export.signatures["serving_default"]
         words = tf.constant([["a", "flight", "to", "York"]])
