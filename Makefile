@@ -7,10 +7,18 @@ STAMP := .venv/installed.stamp
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-all coverage versions compatibility lint bench clean
+.PHONY: demo serve-demo test test-all coverage versions compatibility lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --directory build/demo
+
+# Needs a C compiler. What tags in the end is a C program: no Python, no Keras.
+serve-demo: $(STAMP) build/tagger/1
+	$(MAKE) -C savedmodel_demo/c_client PYTHON=$(abspath $(BIN)/python)
+	build/tag build/tagger/1 tell Paris the bus from new york to boston goes at quarter to nine
+
+build/tagger/1: | $(STAMP)
+	$(BIN)/python savedmodel_demo/export.py $@
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

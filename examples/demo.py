@@ -36,7 +36,7 @@ def main(arguments=None):
     directory.mkdir(parents=True, exist_ok=True)
     model.save(directory / "tagger.keras")
     export = directory / "tagger" / "1"
-    keras_crf.export_tagger(model, str(export), tag_names=tag_names)
+    keras_crf.export_tagger(model, str(export), tag_names=tag_names, overwrite=True)
 
     print("\n=== the same network with two heads, on the test requests")
     print(f"{'':>14}  entity F1  illegal tag sequences\n{softmax_line}\n{crf_line}")

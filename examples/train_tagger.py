@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import itertools
 import math
+import os
 import sys
 
 import keras
@@ -268,6 +269,8 @@ def _check_options(parser, options):
         parser.error("--softmax is for comparison and knows no tag names: it is not saved")
     if options.max_sentences is not None and options.max_sentences < 1:
         parser.error(f"--max-sentences must be at least 1, got {options.max_sentences}")
+    if options.export and os.path.exists(options.export):
+        parser.error(f"--export: {options.export} is there already, name the next version")
     if options.save and not options.save.endswith(".keras"):
         parser.error(f"--save must end in .keras, got {options.save}")
 

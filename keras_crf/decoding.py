@@ -61,11 +61,10 @@ def _samples(chain, steps, *, n, seed):
 
 @as_graph_or_compiled
 def _tagging(chain, steps):
-    tags = recursions.viterbi(chain)
-    marginals, log_prob = labels.marginals_and_log_prob(chain, tags)
-    marginals, tags = steps.unpack(marginals), steps.unpack(tags)
-    tagging = Tagging(tags, likelihood.picked(marginals, tags), log_prob, marginals)
-    return Tagging(*map(tf.stop_gradient, tagging))
+    tags, marginals, log_prob = labels.tagging(chain)
+    confidence = likelihood.within_only(chain, likelihood.picked(marginals, tags))
+    tags, confidence, marginals = map(steps.unpack, (tags, confidence, marginals))
+    return Tagging(*map(tf.stop_gradient, (tags, confidence, log_prob, marginals)))
 
 
 class Decoding(Asking):

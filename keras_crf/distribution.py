@@ -13,7 +13,7 @@ from keras_crf.decoding import Decoding
 from keras_crf.graphs import as_graph
 from keras_crf.hmm import HiddenMarkov
 from keras_crf.information import Information
-from keras_crf.packing import packing
+from keras_crf.packing import Packing, packing
 from keras_crf.probability import Probability
 from keras_crf.scores import only_where
 from keras_crf.subpaths import Subpaths
@@ -114,6 +114,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         scores = (potentials, transitions, start, end)
         pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
         self._chain, self._steps = pack(*scores, mask, right)
+        # For `narrowed`, which then starts from here and not from what was packed.
+        self._given: tuple | None = (potentials, transitions, mask, right)
         self._jit_compile = jit_compile
 
     def compiled(self) -> LinearChainCRF:
@@ -137,15 +139,42 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         >>> crf.narrowed(lengths=[1]).mask.numpy()
         array([[False, False]])
         """
-        kept, right = checks.mask_and_lengths(mask, lengths, self.potentials)
+        potentials, transitions, given_mask, was_right = self._given or self._unpacked()
+        kept, right = checks.mask_and_lengths(mask, lengths, potentials)
+        scores = (potentials, transitions, *self._chain[2:4])
         narrowed = copy.copy(self)
+        narrowed._jit_compile = False
+        kept, right = given_mask & kept, was_right & right
+        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, kept, right)
+        narrowed._given = (potentials, transitions, kept, right)
+        return narrowed
+
+    def _unpacked(self):
+        """What the constructor was given, as far as the kept steps say it."""
         transitions = self._chain.transitions
         if self._chain.varies:
             transitions = self._steps.unpack(transitions)
-        scores = (self.potentials, transitions, *self._chain[2:4])
-        narrowed._jit_compile = False
-        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, self.mask & kept, right)
-        return narrowed
+        return self.potentials, transitions, self.mask, True
+
+    def repeated(self, n: int) -> LinearChainCRF:
+        """Each row n times, one right after the other: the answers are [n B, ...].
+
+        >>> LinearChainCRF([[[0.0]], [[1.0]]], [[0.0]]).repeated(2).log_partition().numpy()
+        array([0., 0., 1., 1.], dtype=float32)
+        """
+
+        def rows(tensor):
+            return None if tensor is None else tf.repeat(tensor, n, axis=0)
+
+        repeated = copy.copy(self)
+        chain = self._chain
+        transitions = rows(chain.transitions) if chain.varies else chain.transitions
+        repeated._chain = Chain(
+            rows(chain.potentials), transitions, chain.start, chain.end, rows(chain.lengths)
+        )
+        repeated._steps = Packing(*map(rows, self._steps))
+        repeated._given = None
+        return repeated
 
     def constrained(self, allowed: tuple | TensorLike) -> LinearChainCRF:
         """The same scores where `allowed` holds, and -inf elsewhere: what it rules out has
@@ -174,6 +203,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
             sets |= ~self._chain.within()[..., tf.newaxis]
             chain = self._chain._replace(potentials=only_where(sets, self._chain.potentials))
         constrained._chain = chain
+        constrained._given = None
         return constrained
 
     @property

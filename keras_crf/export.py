@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator
 
 import keras
 import tensorflow as tf
@@ -18,7 +21,9 @@ def export_tagger(
     directory: str | os.PathLike,
     tag_names: Iterable[str] | None = None,
     *,
+    top_k: int | None = None,
     input_signature: dict[str, tf.TensorSpec] | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Writes the model as a SavedModel whose signatures tag, with Viterbi inside.
 
@@ -29,64 +34,159 @@ def export_tagger(
             are known, `tags` string [B, T] ("" on padding).
         `unpadded`: the same without `lengths`, for batches in which every row is full.
         `marginals`: `serving_default`, and `marginals` [B, T, K].
+        `top_k`, if asked for: the inputs of `serving_default`; the k best paths, best first, as
+            `tag_ids` int32 [B, k, T], `score` [B, k], `log_prob` [B, k] in nats and `tags` string
+            [B, k, T]. Where a row has fewer paths, score and log_prob are -inf, tags 0 and "".
 
     What stands behind a row's length does not matter: it is replaced by 0 (or "") in every input
     that has a time axis, and the CRF is narrowed to the length. So a server may pad as it likes.
+
+    The directory appears at once, when all of it is written: until then its name begins with a
+    dot, which is no version to a server that polls.
 
     Args:
         model: a Keras model with one output, that of its `CRFLayer`, in any output mode.
         directory: where to write; for TensorFlow Serving it ends in a version, "tagger/1".
         tag_names: the K names of the tags; left out, those that the `CRFLayer` was given.
+        top_k: how many paths the signature `top_k` gives; left out, there is none.
         input_signature: dict of input name to `tf.TensorSpec`, for a subclassed model of which
             Keras does not know the inputs. It is called with a dict of tensors if it has several
             inputs, else with the one tensor.
+        overwrite: whether to replace a directory that is there already.
 
     Raises:
+        FileExistsError: the directory is there already.
         ValueError: names that are not K different ones; a model whose inputs are not known, or
-            whose output carries no distribution.
+            whose output carries no distribution; a `top_k` below 1.
 
     >>> inputs = keras.Input((None,), dtype="int32", name="words")
     >>> features = keras.layers.Embedding(50, 8, mask_zero=True)(inputs)
     >>> model = keras.Model(inputs, CRFLayer(2, tag_names=["O", "NAME"])(features))
-    >>> export_tagger(model, directory)
-    >>> tagger = tf.saved_model.load(directory).signatures["serving_default"]
+    >>> export_tagger(model, directory + "/1")
+    >>> tagger = tf.saved_model.load(directory + "/1").signatures["serving_default"]
     >>> tagger(words=tf.constant([[7, 2, 0]]), lengths=tf.constant([2]))["tag_ids"].shape
     TensorShape([1, 3])
     """
+    if top_k is not None:
+        top_k = checks.how_many(top_k, "top_k")
     specs = _input_specs(model, input_signature)
-    lengths = tf.TensorSpec([None], tf.int32, name="lengths")
-    tagger = _Tagger(model, list(specs), _names_for(model, tag_names))
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    padded_specs = {**specs, "lengths": lengths}
-    archive.add_endpoint("serving_default", tagger.padded, input_signature=[padded_specs])
-    archive.add_endpoint("unpadded", tagger.unpadded, input_signature=[specs])
-    archive.add_endpoint("marginals", tagger.with_marginals, input_signature=[padded_specs])
-    archive.write_out(str(directory), verbose=False)
+    _warn_of_free_axes(specs)
+    tagger = _Tagger(model, list(specs), _names_for(model, tag_names), top_k)
+    with _appearing_at_once(os.fspath(directory), overwrite) as unfinished:
+        archive = keras.export.ExportArchive()
+        archive.track(model)
+        for name, (function, inputs) in tagger.signatures(specs).items():
+            archive.add_endpoint(name, function, input_signature=[inputs])
+        # Nothing in it is trained, and gradients would take longer to write than all else.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        archive.write_out(unfinished, options=options, verbose=False)
+
+
+@contextlib.contextmanager
+def _appearing_at_once(directory: str, overwrite: bool) -> Iterator[str]:
+    """A directory to write into, which becomes `directory` in the end, by being renamed.
+
+    Its name begins with a dot, as no version number does, should a killed process leave it behind.
+    """
+    files = tf.io.gfile
+    if files.exists(directory) and not overwrite:
+        raise FileExistsError(
+            f"{directory} is there already. Export the next version beside it, as a server loads "
+            "it; or pass overwrite=True."
+        )
+    parent, name = os.path.split(directory.rstrip("/"))
+    number = uuid.uuid4().hex
+    unfinished, replaced = (
+        os.path.join(parent, f".{name}.{word}-{number}") for word in ("unfinished", "replaced")
+    )
+    try:
+        yield unfinished
+        if overwrite and files.exists(directory):
+            files.rename(directory, replaced)
+        files.rename(unfinished, directory)
+    finally:
+        if files.exists(unfinished):
+            files.rmtree(unfinished)
+    if files.exists(replaced):
+        files.rmtree(replaced)
 
 
 class _Tagger:
     """The functions behind the signatures, each of a dict of tensors."""
 
-    def __init__(self, model, input_names, tag_names):
+    def __init__(self, model, input_names, tag_names, number_of_paths):
         self.model = model
         self.input_names = input_names
         # T where it is fixed, by which an input with a time axis is then told.
         outputs = getattr(model, "outputs", None)
         self.steps = outputs[0].shape[1] if outputs else None
         self.tag_names = None if tag_names is None else tf.constant(tag_names)
+        self.number_of_paths = number_of_paths
 
-    def padded(self, inputs):
-        return self._outputs(self._distribution(inputs))
+    def signatures(self, specs):
+        """Signature name -> (function, its inputs as a dict of name to `tf.TensorSpec`)."""
+        padded = {**specs, "lengths": tf.TensorSpec([None], tf.int32, name="lengths")}
+        # What the signatures say parts of, traced and written once.
+        self.tagging = tf.function(self._tagging, autograph=False).get_concrete_function(padded)
+        signatures = {
+            "serving_default": (self.tagged, padded),
+            "unpadded": (self.tagged, specs),
+            "marginals": (self.with_marginals, padded),
+        }
+        if self.number_of_paths is not None:
+            best_paths = tf.function(self._best_paths, autograph=False)
+            signatures["top_k"] = (best_paths.get_concrete_function(padded), padded)
+        return signatures
 
-    def unpadded(self, inputs):
-        return self._outputs(self._distribution(inputs))
+    def tagged(self, inputs):
+        outputs = self.with_marginals(inputs)
+        del outputs["marginals"]
+        return outputs
 
     def with_marginals(self, inputs):
-        return self._outputs(self._distribution(inputs), marginals=True)
+        if "lengths" not in inputs:
+            inputs = {**inputs, "lengths": self._full_lengths(inputs)}
+        tagging = self._tagging if inputs["lengths"] is None else self.tagging
+        return tagging(inputs)
+
+    def _full_lengths(self, inputs):
+        """The number of steps, for each row; None where no input has a time axis."""
+        for tensor in inputs.values():
+            if self._has_steps(tensor):
+                return tf.fill(tf.shape(tensor)[:1], tf.shape(tensor)[1])
+        return None
+
+    def _tagging(self, inputs):
+        distribution = self._distribution(inputs)
+        tagging = distribution.tagging()
+        return {
+            **self._with_names(tagging.tags, distribution.mask),
+            "confidence": tagging.confidence,
+            "log_prob": tagging.log_prob,
+            "marginals": tagging.marginals,
+        }
+
+    def _best_paths(self, inputs):
+        distribution = self._distribution(inputs)
+        paths = distribution.top_k(self.number_of_paths)
+        exists = tf.math.is_finite(paths.score)
+        each = distribution.repeated(self.number_of_paths)
+        log_prob = each.log_prob(tf.reshape(paths.tags, tf.shape(each.mask)))
+        log_prob = tf.reshape(log_prob, tf.shape(exists))
+        kept = exists[..., tf.newaxis] & distribution.mask[:, tf.newaxis]
+        return {
+            **self._with_names(paths.tags, kept),
+            "score": paths.score,
+            "log_prob": tf.where(exists, log_prob, paths.score),
+        }
+
+    def _with_names(self, tag_ids, kept):
+        if self.tag_names is None:
+            return {"tag_ids": tag_ids}
+        return {"tag_ids": tag_ids, "tags": tf.where(kept, tf.gather(self.tag_names, tag_ids), "")}
 
     def _distribution(self, inputs):
-        lengths = inputs.get("lengths")
+        lengths = inputs["lengths"]
         features = {name: inputs[name] for name in self.input_names}
         if lengths is not None and "lengths" not in features:
             features = {name: self._emptied(tensor, lengths) for name, tensor in features.items()}
@@ -99,27 +199,16 @@ class _Tagger:
             )
         return distribution_of(outputs).narrowed(lengths=lengths)  # and so without jit_compile
 
+    def _has_steps(self, tensor):
+        return tensor.shape.rank > 1 and tensor.shape[1] in (None, self.steps)
+
     def _emptied(self, tensor, lengths):
         """An input [B, T, ...] with 0 or "" behind the lengths; without a time axis as it is."""
-        if tensor.shape.rank < 2 or tensor.shape[1] not in (None, self.steps):
+        if not self._has_steps(tensor):
             return tensor
         kept = tf.sequence_mask(lengths, tf.shape(tensor)[1])
         kept = kept[(..., *[tf.newaxis] * (tensor.shape.rank - 2))]
         return tf.where(kept, tensor, tf.zeros([], tensor.dtype))
-
-    def _outputs(self, distribution, marginals=False):
-        tagging = distribution.tagging()
-        outputs = {
-            "tag_ids": tagging.tags,
-            "confidence": tagging.confidence,
-            "log_prob": tagging.log_prob,
-        }
-        if self.tag_names is not None:
-            names = tf.gather(self.tag_names, tagging.tags)
-            outputs["tags"] = tf.where(distribution.mask, names, "")
-        if marginals:
-            outputs["marginals"] = tagging.marginals
-        return outputs
 
 
 def _input_specs(model, input_signature):
@@ -134,6 +223,20 @@ def _input_specs(model, input_signature):
         tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype, name=tensor.name)
         for tensor in model.inputs
     }
+
+
+def _warn_of_free_axes(specs):
+    """Says of which inputs a server that merges requests spoils what lies within the lengths."""
+    for name, spec in specs.items():
+        free = [axis for axis in range(2, len(spec.shape)) if spec.shape[axis] is None]
+        if free:
+            warnings.warn(
+                f"Axis {free[0]} of the input {name!r} {tuple(spec.shape)} has no fixed size. A "
+                "server that merges requests of different sizes fills it up with the tensor's "
+                "first element, and the model cannot know what was filled up: fix the size, or "
+                "do not let the server merge requests.",
+                stacklevel=3,
+            )
 
 
 def _named(spec, name):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_crf import forward_backward, messages, recursions
+from keras_crf.branches import seldom
 from keras_crf.chain import Chain
 from keras_crf.likelihood import (
     arriving_scores,
@@ -94,7 +95,7 @@ def labels_log_prob(chain, exponentials, right, labels, arriving):
     def in_float64():
         return total(token_log_prob(chain.cast(tf.float64), labels), chain.potentials.dtype)
 
-    return tf.cond(trusted & arriving.trusted, lambda: total(terms), in_float64)
+    return tf.cond(trusted & arriving.trusted, lambda: total(terms), seldom(in_float64))
 
 
 def _restricted_exponentials(exponentials, allowed):
@@ -166,14 +167,19 @@ def _logsumexp_of(scores, is_chosen):
     return log(tf.reduce_sum(tf.where(legal, weights, none), axis=-1)) + largest[..., 0]
 
 
-def marginals_and_log_prob(chain, tags):
-    """p(y_t = k) [B, T, K] and log p(tags) [B], by one recurrence each way."""
+def tagging(chain):
+    """The best path [B, T], p(y_t = k) [B, T, K] and log p(best path) [B], by one loop each way."""
     centered, _ = chain.centered()
     exponentials = centered.exponentials()
-    left = recursions.scaled_messages(exponentials)
-    right = forward_backward.from_right(centered, exponentials)
+    best, left, right = recursions.three_messages(centered, exponentials)
+    tags = recursions.viterbi_way_back(centered, best)
+    trusted = recursions.nothing_underflowed(
+        chain.reverse_time(right), chain.lengths, centered.reverse
+    )
+    right = forward_backward.FromRight(right, trusted)
     once = tf.ones_like(chain.lengths, chain.potentials.dtype)
     uses, _, trusted = forward_backward.marginals(exponentials, left, right, once)
-    uses = tf.cond(trusted, lambda: uses, lambda: marginals(*messages.both_ways(centered)))
+    by_logarithms = seldom(lambda: marginals(*messages.both_ways(centered)))
+    uses = tf.cond(trusted, lambda: uses, by_logarithms)
     arriving = _arriving(centered, exponentials, tags)
-    return uses, labels_log_prob(chain, exponentials, right, tags, arriving)
+    return tags, uses, labels_log_prob(chain, exponentials, right, tags, arriving)

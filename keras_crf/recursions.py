@@ -22,6 +22,7 @@ Pereira, "Conditional Random Fields", 2001.
 import numpy as np
 import tensorflow as tf
 
+from keras_crf.branches import seldom
 from keras_crf.chain import product, row
 from keras_crf.scan import STEPS_PER_TURN, scan, time_first
 from keras_crf.scores import finite, forbidden, log, logsumexp, relative
@@ -62,7 +63,7 @@ def scaled_messages(exponentials):
     def cell(inputs, state, place):
         alpha = state * inputs[0]
         if place % STEPS_PER_SCALING == 0:
-            alpha = tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))
+            alpha = _scaled(alpha)
         return state, product(alpha, exponentials.leaving(inputs))
 
     start = exponentials.at_each_row(exponentials.start)
@@ -107,7 +108,7 @@ def nothing_underflowed(scaled, lengths, chain):
         return tf.reduce_all(right | tf.expand_dims(behind, -1))
 
     return tf.cond(
-        tf.reduce_all(trusted(smallest) | behind), lambda: True, only_where_no_path_leads
+        tf.reduce_all(trusted(smallest) | behind), lambda: True, seldom(only_where_no_path_leads)
     )
 
 
@@ -130,15 +131,88 @@ def viterbi(chain):
     the way back finds each predecessor again.
     """
     chain, _ = chain.centered()
+    return viterbi_way_back(chain, _messages(chain, tf.reduce_max))
+
+
+def viterbi_way_back(chain, messages):
+    """The best path of a centered chain, given what comes in at each step of it, [B, T, K]."""
     arriving = tf.linalg.matrix_transpose(chain.transitions)  # [j, i]
 
     def backward(inputs, state, _):
         tags = tf.argmax(inputs[0] + state, axis=-1, output_type=tf.int32)
         return tags, row(inputs[1] if chain.varies else arriving, tags)
 
-    best = chain.potentials + _messages(chain, tf.reduce_max)
+    best = chain.potentials + messages
     inputs = [best, arriving] if chain.varies else [best]
-    from_last = [time_first(chain.reverse_time(values)) for values in inputs]
+    by_step, by_row = Places(chain, by_step=True), Places(chain, by_step=False)
+    from_last = [by_step.reverse(values) for values in inputs]
     rows = chain.lengths.shape
     tags, _ = scan(backward, from_last, chain.at_each_row(chain.end), tf.int32, output_shape=rows)
-    return tf.where(chain.within(), chain.reverse_time(time_first(tags)), 0)
+    return tf.where(chain.within(), by_row.reverse(tags), 0)
+
+
+def three_messages(chain, exponentials):
+    """What comes in at each step of a centered chain: `_messages` of the maximum, and
+    `scaled_messages` from the left and from the right, [B, T, K] each, by one loop.
+
+    Where rows are few, a loop costs by its turns and ops, and not by what they work on.
+    """
+    if chain.varies:  # then each recurrence has moves of its own to carry along
+        right = chain.reverse_time(scaled_messages(exponentials.reverse()))
+        return _messages(chain, tf.reduce_max), scaled_messages(exponentials), right
+    backwards = tf.transpose(exponentials.transitions)
+
+    def cell(inputs, state, place):
+        potentials, weights, last_weights = inputs
+        best, left, right = state
+        best, left, right = best + potentials, left * weights, right * last_weights
+        if place % STEPS_PER_SCALING == 0:
+            best, left, right = relative(best), _scaled(left), _scaled(right)
+        best = tf.reduce_max(best[:, :, tf.newaxis] + chain.transitions, axis=1)
+        left, right = tf.matmul(left, exponentials.transitions), tf.matmul(right, backwards)
+        return state, (best, left, right)
+
+    by_step, by_row = Places(chain, by_step=True), Places(chain, by_step=False)
+    weights = exponentials.potentials
+    inputs = [by_step(chain.potentials), by_step(weights), by_step.reverse(weights)]
+    ends = (chain.start, exponentials.start, exponentials.end)
+    types = tuple(scores.dtype for scores in ends)
+    state = tuple(map(chain.at_each_row, ends))
+    (best, left, right), _ = scan(cell, inputs, state, types)
+    return by_row(best), by_row(left), by_row.reverse(right)
+
+
+class Places:
+    """Takes values [B, T, ...] into [T, B, ...] (`by_step`), or back, by one gather: in the order
+    of the steps, or with the steps of each row in reverse.
+
+    (Transposing is slower: TensorFlow sets up oneDNN for it, at each call.)
+    """
+
+    def __init__(self, chain, by_step):
+        rows, steps = tf.shape(chain.lengths)[0], tf.shape(chain.potentials)[1]
+        row, step, lengths = tf.range(rows)[:, tf.newaxis], tf.range(steps), chain.lengths
+        if by_step:
+            row, step = row[:, 0], step[:, tf.newaxis]
+        else:
+            lengths = lengths[:, tf.newaxis]
+        mirrored = lengths - 1 - step
+        mirrored = tf.where(mirrored >= 0, mirrored, step)
+        self.in_order, self.in_reverse = (
+            row * steps + step if by_step else step * rows + row for step in (step, mirrored)
+        )
+
+    def __call__(self, values):
+        return tf.gather(_flat(values), self.in_order)
+
+    def reverse(self, values):
+        """Values in the other layout, with the steps of each row up to its length in reverse."""
+        return tf.gather(_flat(values), self.in_reverse)
+
+
+def _flat(values):
+    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))
+
+
+def _scaled(alpha):
+    return tf.math.divide_no_nan(alpha, tf.reduce_max(alpha, axis=-1, keepdims=True))

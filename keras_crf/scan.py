@@ -13,8 +13,8 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN, outpu
         cell: the function of one step; inputs_t is a list of the inputs of the step, and place
             says which of the steps of a turn this is.
         inputs: list of tensors [T, ...].
-        state: tensor that goes into the first step.
-        output_dtype: the dtype of the cell's output.
+        state: tensor, or tuple of tensors, that goes into the first step.
+        output_dtype: the dtype of the cell's output, or a tuple of them.
         steps_per_turn: how many steps a turn of the loop takes. What T lacks to a multiple of it
             is made up with steps of zeros.
         output_shape: the shape of the cell's output, where a converter cannot find it by itself.
@@ -34,15 +34,24 @@ def scan(cell, inputs, state, output_dtype, steps_per_turn=STEPS_PER_TURN, outpu
         for place, inputs_now in enumerate(steps_now):
             output, state = cell(inputs_now, state, place)
             outputs_now.append(output)
-        return index + 1, state, outputs.write(index, tf.stack(outputs_now))
+        outputs = tf.nest.map_structure(
+            lambda array, *now: array.write(index, tf.stack(now)), outputs, *outputs_now
+        )
+        return index + 1, state, outputs
 
     block = None if output_shape is None else [steps_per_turn, *output_shape]
-    outputs = tf.TensorArray(output_dtype, size=turns, element_shape=block)
+    outputs = tf.nest.map_structure(
+        lambda dtype: tf.TensorArray(dtype, size=turns, element_shape=block), output_dtype
+    )
     _, state, outputs = tf.while_loop(
         lambda index, *_: index < turns, turn, (0, state, outputs), maximum_iterations=turns
     )
-    outputs = outputs.stack()
-    return tf.reshape(outputs, tf.concat([[-1], tf.shape(outputs)[2:]], 0))[:steps], state
+    return tf.nest.map_structure(lambda array: _steps_of(array.stack())[:steps], outputs), state
+
+
+def _steps_of(blocks):
+    """[turns, steps of a turn, ...] -> [turns * steps of a turn, ...]."""
+    return tf.reshape(blocks, tf.concat([[-1], tf.shape(blocks)[2:]], 0))
 
 
 def _in_turns(tensor, turns, steps_per_turn):

@@ -1,4 +1,4 @@
-"""Writes the export that run.py tags with.
+"""Writes the export that run.py and c_client/ tag with.
 
 python savedmodel_demo/export.py DIRECTORY                       trains a small tagger first
 python savedmodel_demo/export.py DIRECTORY --model FILE.keras    exports a saved one
@@ -35,8 +35,10 @@ def main(arguments=None):
     parser.add_argument("directory")
     parser.add_argument("--model", metavar="FILE.keras")
     options = parser.parse_args(arguments)
+    if pathlib.Path(options.directory).exists():  # said before training, not after it
+        parser.error(f"{options.directory} is there already: name the next version")
     model, tag_names = load_or_train(options.model)
-    keras_crf.export_tagger(model, options.directory, tag_names=tag_names)
+    keras_crf.export_tagger(model, options.directory, tag_names=tag_names, top_k=3)
     print(f"exported; now: python savedmodel_demo/run.py {options.directory}")
 
 

@@ -10,6 +10,8 @@ import keras
 import numpy as np
 import pytest
 
+import toys
+
 
 @pytest.fixture(autouse=True)
 def _same_seed_and_policy():
@@ -18,3 +20,9 @@ def _same_seed_and_policy():
     np.random.seed(1)
     yield
     keras.config.set_dtype_policy("float32")
+
+
+@pytest.fixture(scope="session")
+def text_export(tmp_path_factory):
+    """An export from strings to strings, made once: it takes seconds."""
+    return toys.TextExport(str(tmp_path_factory.mktemp("text") / "1"))

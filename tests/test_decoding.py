@@ -93,6 +93,7 @@ def decoded(potentials, transitions, start, end, mask):
         "top_many": crf.top_k(MANY),
         "posterior_decode": crf.posterior_decode(),
         "sample": crf.sample(DRAWS, seed=5),
+        "tagging": crf.tagging(),
     }
 
 
@@ -110,6 +111,47 @@ def test_the_k_best_paths_are_those_of_the_oracle_ties_in_order(regime, dtype, c
         assert answers[name].tags.dtype == np.int32
         assert_array_equal(answers[name].tags, tags[:, :k], err_msg=name)
         assert_array_equal(answers[name].score, score[:, :k], err_msg=name)
+
+
+@in_every_way
+def test_tagging_is_the_best_path_with_its_marginals_and_log_prob(regime, dtype, case):
+    answers, oracle = decode(regime, dtype, case), listed(case)
+    tagging, mask = answers["tagging"], CASES[case].mask
+    assert_array_equal(tagging.tags, answers["argmax"].tags)
+    tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    assert_allclose(tagging.marginals, oracle.marginals(), **tolerance)
+    picked = np.take_along_axis(oracle.marginals(), tagging.tags[..., np.newaxis], -1)[..., 0]
+    assert_allclose(tagging.confidence, np.where(mask, picked, 0), **tolerance)
+    assert_allclose(tagging.log_prob, oracle.log_prob(tagging.tags), **tolerance)
+
+
+@pytest.mark.parametrize("case", ["ordinary", "varying"])
+def test_repeated_rows_are_answered_one_after_the_other(case):
+    potentials, transitions, start, end, mask = CASES[case]
+    crf = LinearChainCRF(potentials, transitions, start=start, end=end, mask=mask)
+    assert_array_equal(crf.repeated(2).mask, np.repeat(mask, 2, axis=0))
+    twice = np.repeat(crf.log_partition(), 2)
+    assert_allclose(crf.repeated(2).log_partition(), twice, rtol=1e-12, atol=1e-12)
+    narrowed = crf.repeated(2).narrowed(lengths=[3, 1] * len(mask))
+    assert_array_equal(narrowed.mask.numpy()[1::2, 1:], False)
+
+
+def test_narrowing_keeps_what_is_constrained():
+    potentials, transitions, start, end, mask = CASES["ordinary"]
+    crf = LinearChainCRF(potentials, transitions, start=start, end=end, mask=mask)
+    never = np.ones([TAGS, TAGS], bool), np.arange(TAGS) > 0, np.ones(TAGS, bool)
+    sets = np.broadcast_to(np.arange(TAGS) < 2, potentials.shape)
+    for narrowed in (
+        crf.constrained(never).constrained(sets).narrowed(lengths=[2] * len(mask)),
+        crf.narrowed(lengths=[2] * len(mask)).constrained(sets).constrained(never),
+    ):
+        best = narrowed.argmax()
+        tags, kept = best.tags.numpy(), narrowed.mask.numpy()
+        assert np.all(tags[kept] < 2)
+        assert not np.any(kept[:, 2:])
+        first = np.argmax(kept, axis=1)
+        starts = tags[np.arange(len(tags)), first][kept.any(axis=1)]
+        assert np.all(starts > 0)
 
 
 @in_every_way

@@ -1,6 +1,11 @@
 """export_tagger and model.export: SavedModels that tag without Keras and without this library."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 
 import keras
 import numpy as np
@@ -8,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import toys
-from keras_crf import CRFLayer, distribution_of, export_tagger
+from keras_crf import CRFLayer, distribution_of, export_tagger, tags
 from regimes import nodes_within
 
 LOADS_WITHOUT_KERAS = """
@@ -29,6 +34,22 @@ served = tagger.signatures["serving_default"](**inputs)
 served["tags"] = np.char.decode(served["tags"].numpy().astype(bytes), "utf-8")
 print(json.dumps({name: np.array(value).tolist() for name, value in served.items()}))
 print(json.dumps(plain.serve(words).numpy().tolist()))
+"""
+
+KILLED_HALF_WAY = """
+import os
+import signal
+import sys
+
+import keras
+import tensorflow as tf
+
+import keras_crf
+
+tf.io.gfile.rename = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+words = keras.Input((None,), dtype="int32", name="words")
+features = keras.layers.Embedding(20, 4)(words)
+keras_crf.export_tagger(keras.Model(words, keras_crf.CRFLayer(3)(features)), sys.argv[1])
 """
 
 TAG_NAMES = ["O", "B-Ort", "I-Ört"]
@@ -72,7 +93,7 @@ class Exported:
         words, _ = toys.sentences(self.LENGTHS)
         characters = np.random.default_rng(1).integers(1, 9, [4, 5, 4]).astype("int32")
         self.inputs = {"words": words, "characters": characters}
-        export_tagger(self.model, directory)
+        export_tagger(self.model, directory, top_k=3)
         self.loaded = tf.saved_model.load(directory)
         self.signatures = self.loaded.signatures
 
@@ -104,6 +125,12 @@ class TestSignatures:
         "confidence": ("float32", [None, None]),
         "log_prob": ("float32", [None]),
     }
+    PATHS = {
+        "tag_ids": ("int32", [None, 3, None]),
+        "tags": ("string", [None, 3, None]),
+        "score": ("float32", [None, 3]),
+        "log_prob": ("float32", [None, 3]),
+    }
 
     @pytest.mark.parametrize(
         ("name", "inputs", "outputs"),
@@ -111,6 +138,7 @@ class TestSignatures:
             ("serving_default", WORDS | LENGTHS, TAGGED),
             ("unpadded", WORDS, TAGGED),
             ("marginals", WORDS | LENGTHS, TAGGED | {"marginals": ("float32", [None, None, 3])}),
+            ("top_k", WORDS | LENGTHS, PATHS),
         ],
     )
     def test_have_the_documented_names_dtypes_and_free_axes_f5(
@@ -194,11 +222,137 @@ class TestServed:
         expected = distribution_of(exported.model(inputs)).argmax().tags
         np.testing.assert_array_equal(served["tag_ids"], expected)
 
+    def test_top_k_gives_the_best_paths_and_how_probable_they_are_e3(self, exported):
+        served, distribution = exported.served("top_k"), exported.distribution()
+        best = distribution.top_k(3)
+        np.testing.assert_array_equal(served["tag_ids"], best.tags)
+        np.testing.assert_allclose(served["score"], best.score, rtol=1e-6)
+        for rank in range(3):
+            expected = distribution.log_prob(served["tag_ids"][:, rank])[:3]  # the 4th row is empty
+            np.testing.assert_allclose(served["log_prob"][:3, rank], expected, atol=1e-5)
+        first = exported.served()
+        np.testing.assert_array_equal(served["tag_ids"][:, 0], first["tag_ids"])
+        np.testing.assert_array_equal(served["tags"][:, 0], first["tags"])
+        np.testing.assert_allclose(served["log_prob"][:, 0], first["log_prob"], atol=1e-5)
+
+    def test_an_empty_row_has_one_path_and_then_none(self, exported):
+        served = exported.served("top_k")
+        np.testing.assert_array_equal(served["score"][3], [0, -np.inf, -np.inf])
+        np.testing.assert_array_equal(served["log_prob"][3], [0, -np.inf, -np.inf])
+        assert not served["tag_ids"][3].any()
+        assert np.all(served["tags"][3] == b"")
+
     @pytest.mark.parametrize("length", [6, -1])
     def test_a_length_that_does_not_fit_is_an_error(self, exported, length):
         lengths = np.array([5, length, 3, 0], "int32")
         with pytest.raises(tf.errors.InvalidArgumentError, match="lengths must lie in"):
             exported.served(lengths=lengths)
+
+    def test_lengths_for_another_number_of_rows_are_an_error(self, exported):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            exported.served(lengths=np.array([5], "int32"))
+
+    def test_another_dtype_is_an_error_that_names_both(self, exported):
+        message = "expected to be an? int32 tensor but is a float tensor"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            exported.served(words=exported.inputs["words"].astype("float32"))
+
+    def test_an_input_that_is_missing_is_an_error_that_names_it(self, exported):
+        with pytest.raises(TypeError, match="lengths"):
+            exported.served(lengths=None)
+
+
+class TestEachKindOfModel:
+    """Beside the functional and the subclassed models above and below."""
+
+    def test_a_sequential_model_of_strings_has_the_same_names_f5(self, text_export):
+        signature = text_export.signatures["serving_default"]
+        assert by_name(signature.structured_input_signature[1]) == {
+            "words": ("string", [None, None]),
+            "lengths": ("int32", [None]),
+        }
+        assert by_name(signature.structured_outputs) == TestSignatures.TAGGED
+
+    def test_the_vocabulary_and_the_rules_of_the_scheme_lie_in_the_graph_f13(self, text_export):
+        lengths = [6, 1, 4] * 20
+        words = tf.constant(toys.texts(lengths))
+        signature = text_export.signatures["serving_default"]
+        served = signature(words=words, lengths=tf.constant(lengths))
+        kept = tf.sequence_mask(lengths)
+        distribution = distribution_of(text_export.model(tf.where(kept, words, "")))
+        np.testing.assert_array_equal(served["tag_ids"], distribution.argmax().tags)
+        paths = [
+            [name.decode() for name in row[:length]]
+            for row, length in zip(served["tags"].numpy(), lengths, strict=True)
+        ]
+        assert {name for path in paths for name in path} == set(toys.TEXT_TAGS)
+        assert all(tags.is_legal(path, "BIO") for path in paths)
+
+    @pytest.mark.slow  # the other modes stand above and below
+    def test_a_model_whose_output_are_potentials(self, tmp_path):
+        model = toys.tagger(output_mode="potentials")
+        export_tagger(model, tmp_path / "1")
+        signature = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+        words, _ = toys.sentences([5, 5])
+        served = signature(words=tf.constant(words), lengths=tf.constant([5, 5]))
+        distribution = distribution_of(model(words))
+        np.testing.assert_array_equal(served["tag_ids"], distribution.argmax().tags)
+
+
+class TestTheDirectory:
+    @pytest.fixture
+    def model(self):
+        return toys.tagger()
+
+    def test_a_version_that_is_there_is_not_touched(self, model, tmp_path):
+        (tmp_path / "1").mkdir()
+        message = r"1 is there already\. Export the next version .* or pass overwrite=True"
+        with pytest.raises(FileExistsError, match=message):
+            export_tagger(model, tmp_path / "1")
+        assert list(tmp_path.rglob("*")) == [tmp_path / "1"]
+
+    @pytest.mark.slow
+    def test_overwrite_replaces_all_of_it(self, model, tmp_path):
+        (tmp_path / "1").mkdir()
+        (tmp_path / "1" / "old").touch()
+        export_tagger(model, tmp_path / "1", overwrite=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["1"]
+        assert not (tmp_path / "1" / "old").exists()
+        assert tf.saved_model.contains_saved_model(str(tmp_path / "1"))
+
+    def test_a_server_that_polls_sees_a_whole_version_or_none(self, model, tmp_path):
+        seen = set()
+
+        def poll():
+            while "1" not in seen:
+                seen.update(path.name for path in tmp_path.iterdir())
+            loads.append(tf.saved_model.load(str(tmp_path / "1")).signatures["marginals"])
+
+        loads = []
+        server = threading.Thread(target=poll, daemon=True)
+        server.start()
+        export_tagger(model, tmp_path / "1")
+        server.join(timeout=60)
+        assert len(loads) == 1
+        unfinished = seen - {"1"}
+        assert unfinished
+        assert all(name.startswith(".1.unfinished") for name in unfinished)
+
+    def test_an_export_that_fails_leaves_nothing_behind(self, tmp_path):
+        model = keras.Sequential([keras.Input((None, 4)), CRFLayer(3), keras.layers.Dense(3)])
+        with pytest.raises(ValueError, match="carries no LinearChainCRF"):
+            export_tagger(model, tmp_path / "1")
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.slow
+    def test_a_process_that_is_killed_while_it_writes_leaves_no_version(self, tmp_path):
+        command = [sys.executable, "-c", KILLED_HALF_WAY, tmp_path / "1"]
+        environment = {**os.environ, "PYTHONPATH": toys.PYTHON_PATH}
+        assert subprocess.run(command, env=environment).returncode == -signal.SIGKILL
+        (leftover,) = tmp_path.iterdir()
+        assert not leftover.name.isdigit()
+        assert any(leftover.iterdir())
+        export_tagger(toys.tagger(), tmp_path / "1")  # and is in nobody's way
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +391,43 @@ class TestWithoutKeras:
         assert np.any(predicted == -1)
 
 
+@pytest.mark.slow
+class TestSavedModelCli:
+    """The command that comes with TensorFlow, on the same export."""
+
+    def run(self, *arguments):
+        return toys.run_python(
+            "import sys; sys.modules['keras_crf'] = None\n"
+            "from tensorflow.python.tools import saved_model_cli\n"
+            "saved_model_cli.main()",
+            *arguments,
+        )
+
+    def test_shows_the_signature(self, text_export):
+        shown = self.run(
+            "show",
+            "--dir",
+            text_export.directory,
+            "--tag_set",
+            "serve",
+            "--signature_def",
+            "serving_default",
+        )
+        for name in ("words", "lengths", "tag_ids", "tags", "confidence", "log_prob"):
+            assert f"['{name}'] tensor_info" in shown
+
+    def test_runs_it(self, text_export):
+        shown = self.run(
+            *["run", "--dir", text_export.directory, "--tag_set", "serve"],
+            *["--signature_def", "serving_default", "--input_exprs"],
+            "words=[['a', 'flight', 'to', 'York']];lengths=[4]",
+        )
+        tagger = text_export.signatures["serving_default"]
+        words = tf.constant([["a", "flight", "to", "York"]])
+        names = tagger(words=words, lengths=tf.constant([4]))["tags"].numpy()
+        assert f"Result for output key tags:\n{names}\n" in shown
+
+
 class TestBadInput:
     def test_a_subclassed_model_needs_an_input_signature(self, tmp_path):
         message = r"inputs of Subclassed .* are not known\. Pass input_signature=.*tf\.TensorSpec"
@@ -246,9 +437,23 @@ class TestBadInput:
     def test_the_output_carries_a_distribution(self, tmp_path):
         model = keras.Sequential([keras.Input((None, 4)), CRFLayer(3), keras.layers.Dense(3)])
         with pytest.raises(ValueError, match=r"carries no LinearChainCRF.*CRFLayer be the last"):
-            export_tagger(model, tmp_path)
+            export_tagger(model, tmp_path / "1")
 
     @pytest.mark.parametrize("tag_names", [["O"], ["O", "X", "X"]])
     def test_tag_names_are_one_a_tag_and_all_different(self, tmp_path, tag_names):
         with pytest.raises(ValueError, match="tag_names must be 3 different names"):
             export_tagger(toys.tagger(), tmp_path, tag_names)
+
+    @pytest.mark.parametrize("top_k", [0, 2.5, "3"])
+    def test_top_k_is_a_number_of_paths(self, tmp_path, top_k):
+        with pytest.raises(ValueError, match="top_k must be a whole number of at least 1"):
+            export_tagger(toys.tagger(), tmp_path / "1", top_k=top_k)
+
+    @pytest.mark.filterwarnings("error")  # to be done with it
+    def test_an_axis_that_a_server_would_fill_up_with_what_it_likes_is_warned_of(self, tmp_path):
+        characters = keras.Input((None, None), dtype="int32", name="characters")
+        features = keras.ops.max(embedding(9)(characters), axis=2)
+        model = keras.Model(characters, CRFLayer(3)(features))
+        message = r"Axis 2 of the input 'characters' .* no fixed size"
+        with pytest.raises(UserWarning, match=message):
+            export_tagger(model, tmp_path / "1")

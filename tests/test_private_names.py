@@ -17,6 +17,11 @@ EXCEPTIONS = {
         "The warning names the layer that lost a mask; what made a symbolic tensor is public "
         "only for models, and there is no model yet. Without the name there is no warning.",
     ),
+    "_noinline": (
+        ["branches.py"],
+        "An attribute of functions in a graph, which a public argument of `tf.function` takes; "
+        "without it a graph goes through each op of branches that are hardly ever taken.",
+    ),
     "_inbound_nodes": (
         ["lost_mask.py"],
         "The same for what went into that layer: `layer.input` fails for layers called twice.",

@@ -15,7 +15,8 @@ import keras_crf
 import toys
 
 README = (pathlib.Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", README, re.DOTALL)
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+BLOCKS = BLOCK.findall(README)
 
 
 @contextlib.contextmanager
@@ -40,6 +41,15 @@ def test_each_block_prints_what_stands_behind_it_d25(tmp_path):
     names = {}
     with working_in(tmp_path):
         for code, output in BLOCKS:
+            assert printed(code, names) == output
+
+
+@pytest.mark.slow
+def test_each_block_of_the_page_on_serving_does_f12(tmp_path):
+    names = {}
+    page = toys.ROOT / "docs" / "serving.md"
+    with working_in(tmp_path):
+        for code, output in BLOCK.findall(page.read_text(encoding="utf-8")):
             assert printed(code, names) == output
 
 

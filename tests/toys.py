@@ -8,8 +8,9 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_crf import CRFLayer, CRFLoss
+from keras_crf import CRFLayer, CRFLoss, export_tagger
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -121,3 +122,40 @@ def run_python(script, *arguments, **environment):
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
+
+
+TEXT_TAGS = ["O", "B-Ort", "I-Ort"]
+VOCABULARY = ["a", "flight", "from", "Köln", "to", "New", "York"]
+
+
+def text_tagger(**options):
+    """A Sequential model of strings, whose BiLSTM would read what stands behind a row, and whose
+    tags keep to BIO."""
+    large = keras.initializers.RandomNormal(stddev=2)
+    return keras.Sequential(
+        [
+            keras.Input((None,), dtype="string", name="words"),
+            keras.layers.StringLookup(vocabulary=VOCABULARY, mask_token=""),
+            keras.layers.Embedding(9, 3, mask_zero=True, embeddings_initializer=large),
+            keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True)),
+            CRFLayer(3, tag_names=TEXT_TAGS, scheme="BIO", kernel_initializer=large, **options),
+        ]
+    )
+
+
+def texts(lengths, seed=0):
+    """Tokens [B, T] of `text_tagger`, some of them unknown, with tokens behind the lengths too."""
+    tokens = np.array([*VOCABULARY, "Ulm"], object)
+    return np.random.default_rng(seed).choice(tokens, [len(lengths), max(lengths)])
+
+
+class TextExport:
+    """A `text_tagger`, and what it was exported as."""
+
+    def __init__(self, directory):
+        keras.utils.set_random_seed(3)
+        self.model = text_tagger(output_mode="int")
+        self.directory = directory
+        export_tagger(self.model, directory, top_k=2)
+        self.loaded = tf.saved_model.load(directory)
+        self.signatures = self.loaded.signatures

@@ -1,0 +1,138 @@
+"""Requests that a server merges into one batch get the answers that each gets alone.
+
+TensorFlow Serving fills each tensor of a request up to the largest of the batch, along every axis
+but the first, with that tensor's own first element, and concatenates.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import toys
+from keras_crf import CRFLayer, export_tagger
+
+LONGEST = 512
+MOST_ROWS = 64
+
+
+def merged(requests):
+    """The batch that a server makes of requests, dicts of input name to array."""
+    batch = {}
+    for name in requests[0]:
+        tensors = [request[name] for request in requests]
+        largest = np.max([tensor.shape[1:] for tensor in tensors], axis=0)
+        batch[name] = np.concatenate([filled_up(tensor, largest) for tensor in tensors])
+    return batch
+
+
+def filled_up(tensor, sizes):
+    filled = np.full([len(tensor), *sizes.astype(int)], tensor.flat[0], tensor.dtype)
+    filled[tuple(map(slice, tensor.shape))] = tensor
+    return filled
+
+
+def test_merging_fills_up_with_the_first_element():
+    batch = merged([{"words": np.array([[7, 8, 9]])}, {"words": np.array([[1], [2]])}])
+    np.testing.assert_array_equal(batch["words"], [[7, 8, 9], [1, 1, 1], [2, 1, 1]])
+
+
+class Ids:
+    """Words and their characters as ids, with a BiLSTM."""
+
+    def __init__(self, directory):
+        keras.utils.set_random_seed(3)
+        words = keras.Input((None,), dtype="int32", name="words")
+        characters = keras.Input((None, 4), dtype="int32", name="characters")
+        by_word = keras.layers.Embedding(20, 3, mask_zero=True)(words)
+        by_character = keras.ops.max(keras.layers.Embedding(9, 3)(characters), axis=2)
+        features = keras.layers.Add()([by_word, by_character])
+        bilstm = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))
+        large = keras.initializers.RandomNormal(stddev=2)
+        crf = CRFLayer(3, kernel_initializer=large, tag_names=toys.TEXT_TAGS)
+        mask = words != 0  # which Add does not hand on
+        tagged = crf(bilstm(features, mask=mask), mask=mask)
+        export_tagger(keras.Model([words, characters], tagged), directory)
+        self.loaded = tf.saved_model.load(directory)
+        self.signatures = self.loaded.signatures
+
+    def request(self, lengths, seed):
+        random = np.random.default_rng(seed)
+        shape = [len(lengths), max(lengths)]
+        words = random.integers(1, 20, shape).astype("int32")
+        characters = random.integers(1, 9, [*shape, 4]).astype("int32")
+        return {"words": words, "characters": characters, "lengths": np.array(lengths, "int32")}
+
+
+class Strings:
+    """Words as they are."""
+
+    def __init__(self, text_export):
+        self.signatures = text_export.signatures
+
+    def request(self, lengths, seed):
+        return {"words": toys.texts(lengths, seed), "lengths": np.array(lengths, "int32")}
+
+
+@pytest.fixture(scope="module", params=["ids", "strings"])
+def served(request, tmp_path_factory):
+    """(a function that makes requests, a function that answers them by one and the same export)."""
+    if request.param == "ids":
+        kind = Ids(str(tmp_path_factory.mktemp("merged") / "1"))
+    else:
+        kind = Strings(request.getfixturevalue("text_export"))
+
+    def answer(inputs):
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        outputs = kind.signatures["serving_default"](**tensors)
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return kind.request, answer
+
+
+def assert_same_answers(answer, requests, alone):
+    """The merged requests are answered as each is alone, as far as its own steps go."""
+    together, row = answer(merged(requests)), 0
+    for request, expected in zip(requests, alone, strict=True):
+        rows, steps = request["words"].shape
+        for name, value in together.items():
+            mine = value[(slice(row, row + rows), *[slice(steps)] * (value.ndim - 1))]
+            if value.dtype.kind == "f":
+                np.testing.assert_allclose(mine, expected[name], rtol=1e-5, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(mine, expected[name])
+        row += rows
+    behind = np.arange(together["tags"].shape[1]) >= merged(requests)["lengths"][:, np.newaxis]
+    assert np.all(together["tags"][behind] == b"")
+    assert not together["tag_ids"][behind].any()
+    assert not together["confidence"][behind].any()
+
+
+def test_requests_of_several_rows_of_all_lengths_f1_f2(served):
+    make_request, answer = served
+    lengths = [[1], [2, 1, 5], [40, 1], [3, 3, 3, 3], [9]]
+    requests = [make_request(each, seed) for seed, each in enumerate(lengths)]
+    alone = [answer(request) for request in requests]
+    assert len({name for one in alone for name in one["tags"].flat}) > 2
+    assert_same_answers(answer, requests, alone)
+
+
+def test_one_export_serves_64_requests_of_1_to_512_steps_f6(served):
+    make_request, answer = served
+    steps = np.linspace(1, LONGEST, MOST_ROWS).astype(int)
+    requests = [make_request([length], length) for length in steps]
+    assert_same_answers(answer, requests, [answer(request) for request in requests])
+
+
+@pytest.mark.slow
+def test_one_export_serves_every_number_of_rows_and_of_steps_f6_f8(served):
+    make_request, answer = served
+    requests = [make_request([length], length) for length in range(1, LONGEST + 1)]
+    alone = [answer(request) for request in requests]
+    order = np.random.default_rng(0).permutation(LONGEST)
+    taken = 0
+    for rows in range(1, MOST_ROWS + 1):
+        these = np.take(order, range(taken, taken + rows), mode="wrap")
+        assert_same_answers(answer, [requests[i] for i in these], [alone[i] for i in these])
+        taken += rows
+    assert taken >= LONGEST
