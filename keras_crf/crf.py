@@ -239,8 +239,9 @@ def viterbi_decode(
         score: [T, K] array-like, of any number type; computed in float64.
         transition_params: [K, K] array-like.
 
-    >>> viterbi_decode([[4, 5], [3, -1]], [[0, 1], [2, 0]])
-    ([1, 0], np.float64(10.0))
+    >>> tags, score = viterbi_decode([[4, 5], [3, -1]], [[0, 1], [2, 0]])
+    >>> tags, float(score)
+    ([1, 0], 10.0)
     """
     score = np.asarray(score, np.float64)
     if score.ndim != 2:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import keras
 import tensorflow as tf
@@ -14,6 +14,8 @@ import tensorflow as tf
 from keras_crf import checks
 from keras_crf.carrying import distribution_of
 from keras_crf.layer import CRFLayer
+from keras_crf.tensor_like import TensorLike
+from keras_crf.warm_up import write_warm_up
 
 
 def export_tagger(
@@ -23,6 +25,7 @@ def export_tagger(
     *,
     top_k: int | None = None,
     input_signature: dict[str, tf.TensorSpec] | None = None,
+    warm_up: Iterable[Mapping[str, TensorLike]] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Writes the model as a SavedModel whose signatures tag, with Viterbi inside.
@@ -52,12 +55,14 @@ def export_tagger(
         input_signature: dict of input name to `tf.TensorSpec`, for a subclassed model of which
             Keras does not know the inputs. It is called with a dict of tensors if it has several
             inputs, else with the one tensor.
+        warm_up: requests to `serving_default`, dicts of input name to array, that TensorFlow Serving
+            runs before it serves the version: `assets.extra/tf_serving_warmup_requests`.
         overwrite: whether to replace a directory that is there already.
 
     Raises:
         FileExistsError: the directory is there already.
         ValueError: names that are not K different ones; a model whose inputs are not known, or
-            whose output carries no distribution; a `top_k` below 1.
+            whose output carries no distribution; a `top_k` below 1; warm-up requests that fail.
 
     >>> inputs = keras.Input((None,), dtype="int32", name="words")
     >>> features = keras.layers.Embedding(50, 8, mask_zero=True)(inputs)
@@ -75,11 +80,15 @@ def export_tagger(
     with _appearing_at_once(os.fspath(directory), overwrite) as unfinished:
         archive = keras.export.ExportArchive()
         archive.track(model)
-        for name, (function, inputs) in tagger.signatures(specs).items():
-            archive.add_endpoint(name, function, input_signature=[inputs])
+        endpoints = {
+            name: archive.add_endpoint(name, function, input_signature=[inputs])
+            for name, (function, inputs) in tagger.signatures(specs).items()
+        }
         # Nothing in it is trained, and gradients would take longer to write than all else.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         archive.write_out(unfinished, options=options, verbose=False)
+        if warm_up is not None:
+            write_warm_up(unfinished, warm_up, endpoints["serving_default"])
 
 
 @contextlib.contextmanager

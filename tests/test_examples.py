@@ -23,6 +23,7 @@ import predicting
 import report
 import tag
 import text_layers
+import toys
 import train_tagger
 from keras_crf.tags import DecodedEntity
 
@@ -236,6 +237,7 @@ def tagger(small_corpus):
     return train_tagger.train_tagger(**small_corpus, settings=settings, verbose=0)
 
 
+@toys.masks_pass_concatenate
 class TestTraining:
     def test_batches_hold_every_sentence_once(self, requests):
         train = requests["train"][:100]
@@ -364,6 +366,7 @@ class TestTraining:
         assert settings.lstm_units == train_tagger.QUICK["lstm_units"]
 
 
+@toys.masks_pass_concatenate
 class TestConstrained:
     @pytest.mark.parametrize("constrain", [False, True])
     def test_even_untrained_all_that_it_tags_is_legal(self, small_corpus, constrain):
@@ -450,6 +453,7 @@ class TestConstrained:
 TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]
 
 
+@toys.masks_pass_concatenate
 class TestTagging:
     @pytest.fixture(scope="class")
     def saved(self, tagger, tmp_path_factory):

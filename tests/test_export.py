@@ -65,7 +65,7 @@ def words_and_characters():
     """A model with two inputs that have a time axis, with the tag names in its CRFLayer."""
     words = keras.Input((None,), dtype="int32", name="words")
     characters = keras.Input((None, 4), dtype="int32", name="characters")
-    by_word = embedding(20, mask_zero=True)(words)
+    by_word = embedding(20)(words)
     by_character = keras.ops.max(embedding(9)(characters), axis=2)
     features = keras.layers.Concatenate()([by_word, by_character])
     outputs = CRFLayer(3, tag_names=TAG_NAMES)(features)

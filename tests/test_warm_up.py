@@ -128,3 +128,12 @@ def test_a_request_that_would_fail_on_the_server_is_refused_and_nothing_written(
 def test_the_number_of_requests_is_what_a_server_takes(tmp_path, number):
     with pytest.raises(ValueError, match=f"1 to 1000 requests.*got {number}"):
         write_warm_up(tmp_path, REQUESTS[:1] * number, serve)
+
+
+def test_an_export_has_those_that_it_was_asked_for(text_export):
+    (log,) = records(text_export.directory)
+    ((_, predict_log),) = fields(log)
+    ((_, request),) = fields(predict_log)
+    inputs = [dict(fields(content)) for number, content in fields(request) if number == 2]
+    assert [entry[1] for entry in inputs] == [b"lengths", b"words"]
+    assert "Köln".encode() in inputs[1][2]
