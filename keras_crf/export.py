@@ -55,7 +55,7 @@ def export_tagger(
         input_signature: dict of input name to `tf.TensorSpec`, for a subclassed model of which
             Keras does not know the inputs. It is called with a dict of tensors if it has several
             inputs, else with the one tensor.
-        warm_up: requests to `serving_default`, dicts of input name to array, that TensorFlow Serving
+        warm_up: requests to `serving_default`, each a dict of arrays, that TensorFlow Serving
             runs before it serves the version: `assets.extra/tf_serving_warmup_requests`.
         overwrite: whether to replace a directory that is there already.
 
