@@ -45,7 +45,7 @@ def _load_keras_model(path):
     import train_tagger
 
     model = keras.models.load_model(path)
-    tag_names = model.get_layer("tags").tag_names
+    tag_names = model.layers[-1].tag_names
 
     def tag(tokens):
         (tags,) = train_tagger.predict_tags(model, [tokens], tag_names)
@@ -63,7 +63,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         tag = load_tagger(options.model)
-    except FileNotFoundError as error:
+    except OSError as error:
         raise SystemExit(f"tag: {error}") from None
     for line in [" ".join(options.text)] if options.text else sys.stdin:
         if tokens := line.split():

@@ -273,6 +273,8 @@ def _check_options(parser, options):
         parser.error(f"--export: {options.export} is there already, name the next version")
     if options.save and not options.save.endswith(".keras"):
         parser.error(f"--save must end in .keras, got {options.save}")
+    if options.save and not os.path.isdir(os.path.dirname(options.save) or "."):
+        parser.error(f"--save: there is no directory {os.path.dirname(options.save)}")
 
 
 def choose_settings(options):

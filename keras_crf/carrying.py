@@ -71,7 +71,8 @@ def distribution_of(outputs: tf.Tensor) -> LinearChainCRF:
             f"This {type(outputs).__name__} of shape {getattr(outputs, 'shape', None)} carries no "
             "LinearChainCRF. Only the very tensor that a CRFLayer returned carries one, within the "
             "tf.function that made it: let the CRFLayer be the last layer of this output, compute "
-            "the loss where the model is called, or ask layer.distribution(features)."
+            "the loss where the model is called, not on what model.predict gives, or ask "
+            "layer.distribution(features)."
         )
     return distribution
 

@@ -115,7 +115,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
         self._chain, self._steps = pack(*scores, mask, right)
         # For `narrowed`, which then starts from here and not from what was packed.
-        self._given: tuple | None = (potentials, transitions, mask, right)
+        self._given: tuple | None = (potentials, transitions, mask)
+        self._right = right
         self._jit_compile = jit_compile
 
     def compiled(self) -> LinearChainCRF:
@@ -139,14 +140,14 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         >>> crf.narrowed(lengths=[1]).mask.numpy()
         array([[False, False]])
         """
-        potentials, transitions, given_mask, was_right = self._given or self._unpacked()
+        potentials, transitions, given_mask = self._given or self._unpacked()
         kept, right = checks.mask_and_lengths(mask, lengths, potentials)
         scores = (potentials, transitions, *self._chain[2:4])
         narrowed = copy.copy(self)
         narrowed._jit_compile = False
-        kept, right = given_mask & kept, was_right & right
-        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, kept, right)
-        narrowed._given = (potentials, transitions, kept, right)
+        kept, narrowed._right = given_mask & kept, self._right & right
+        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, kept, narrowed._right)
+        narrowed._given = (potentials, transitions, kept)
         return narrowed
 
     def _unpacked(self):
@@ -154,14 +155,19 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         transitions = self._chain.transitions
         if self._chain.varies:
             transitions = self._steps.unpack(transitions)
-        return self.potentials, transitions, self.mask, True
+        return self.potentials, transitions, self.mask
 
     def repeated(self, n: int) -> LinearChainCRF:
         """Each row n times, one right after the other: the answers are [n B, ...].
 
+        Args:
+            n: Python int, at least 1.
+
         >>> LinearChainCRF([[[0.0]], [[1.0]]], [[0.0]]).repeated(2).log_partition().numpy()
         array([0., 0., 1., 1.], dtype=float32)
         """
+
+        n = checks.how_many(n, "n")
 
         def rows(tensor):
             return None if tensor is None else tf.repeat(tensor, n, axis=0)
@@ -173,7 +179,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
             rows(chain.potentials), transitions, chain.start, chain.end, rows(chain.lengths)
         )
         repeated._steps = Packing(*map(rows, self._steps))
-        repeated._given = None
+        repeated._given, repeated._right = None, rows(self._right)
         return repeated
 
     def constrained(self, allowed: tuple | TensorLike) -> LinearChainCRF:

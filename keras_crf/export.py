@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,7 +43,8 @@ def export_tagger(
             [B, k, T]. Where a row has fewer paths, score and log_prob are -inf, tags 0 and "".
 
     What stands behind a row's length does not matter: it is replaced by 0 (or "") in every input
-    that has a time axis, and the CRF is narrowed to the length. So a server may pad as it likes.
+    that has a time axis (a second one that is free, or of the size that T is fixed to), and the CRF
+    is narrowed to the length. So a server may pad as it likes.
 
     The directory appears at once, when all of it is written: until then its name begins with a
     dot, which is no version to a server that polls.
@@ -54,14 +56,15 @@ def export_tagger(
         top_k: how many paths the signature `top_k` gives; left out, there is none.
         input_signature: dict of input name to `tf.TensorSpec`, for a subclassed model of which
             Keras does not know the inputs. It is called with a dict of tensors if it has several
-            inputs, else with the one tensor.
+            inputs, else with the one tensor. T is that of the first input with a time axis.
         warm_up: requests to `serving_default`, each a dict of arrays, that TensorFlow Serving
             runs before it serves the version: `assets.extra/tf_serving_warmup_requests`.
         overwrite: whether to replace a directory that is there already.
 
     Raises:
-        FileExistsError: the directory is there already.
-        ValueError: names that are not K different ones; a model whose inputs are not known, or
+        FileExistsError: the directory is there already, or is a symbolic link.
+        ValueError: names that are not K different ones; inputs whose names no signature can have,
+            or "lengths" that are none; a model whose inputs are not known, or
             whose output carries no distribution; a `top_k` below 1; warm-up requests that fail.
 
     >>> inputs = keras.Input((None,), dtype="int32", name="words")
@@ -76,7 +79,8 @@ def export_tagger(
         top_k = checks.how_many(top_k, "top_k")
     specs = _input_specs(model, input_signature)
     _warn_of_free_axes(specs)
-    tagger = _Tagger(model, list(specs), _names_for(model, tag_names), top_k)
+    steps = _fixed_steps(model, specs)
+    tagger = _Tagger(model, list(specs), steps, _names_for(model, tag_names), top_k)
     with _appearing_at_once(os.fspath(directory), overwrite) as unfinished:
         archive = keras.export.ExportArchive()
         archive.track(model)
@@ -98,6 +102,8 @@ def _appearing_at_once(directory: str, overwrite: bool) -> Iterator[str]:
     Its name begins with a dot, as no version number does, should a killed process leave it behind.
     """
     files = tf.io.gfile
+    if os.path.islink(directory.rstrip("/")):
+        raise FileExistsError(f"{directory} is a symbolic link: name the directory itself.")
     if files.exists(directory) and not overwrite:
         raise FileExistsError(
             f"{directory} is there already. Export the next version beside it, as a server loads "
@@ -116,6 +122,8 @@ def _appearing_at_once(directory: str, overwrite: bool) -> Iterator[str]:
     finally:
         if files.exists(unfinished):
             files.rmtree(unfinished)
+        if files.exists(replaced) and not files.exists(directory):
+            files.rename(replaced, directory)
     if files.exists(replaced):
         files.rmtree(replaced)
 
@@ -123,18 +131,16 @@ def _appearing_at_once(directory: str, overwrite: bool) -> Iterator[str]:
 class _Tagger:
     """The functions behind the signatures, each of a dict of tensors."""
 
-    def __init__(self, model, input_names, tag_names, number_of_paths):
+    def __init__(self, model, input_names, steps, tag_names, number_of_paths):
         self.model = model
         self.input_names = input_names
-        # T where it is fixed, by which an input with a time axis is then told.
-        outputs = getattr(model, "outputs", None)
-        self.steps = outputs[0].shape[1] if outputs else None
-        self.tag_names = None if tag_names is None else tf.constant(tag_names)
+        self.steps = steps
+        self.tag_names = None if tag_names is None else list(tag_names)
         self.number_of_paths = number_of_paths
 
     def signatures(self, specs):
         """Signature name -> (function, its inputs as a dict of name to `tf.TensorSpec`)."""
-        padded = {**specs, "lengths": tf.TensorSpec([None], tf.int32, name="lengths")}
+        padded = {"lengths": tf.TensorSpec([None], tf.int32, name="lengths"), **specs}
         # What the signatures say parts of, traced and written once.
         self.tagging = tf.function(self._tagging, autograph=False).get_concrete_function(padded)
         signatures = {
@@ -169,7 +175,7 @@ class _Tagger:
         distribution = self._distribution(inputs)
         tagging = distribution.tagging()
         return {
-            **self._with_names(tagging.tags, distribution.mask),
+            **self._with_names(tagging.tags, distribution, distribution.mask),
             "confidence": tagging.confidence,
             "log_prob": tagging.log_prob,
             "marginals": tagging.marginals,
@@ -184,29 +190,38 @@ class _Tagger:
         log_prob = tf.reshape(log_prob, tf.shape(exists))
         kept = exists[..., tf.newaxis] & distribution.mask[:, tf.newaxis]
         return {
-            **self._with_names(paths.tags, kept),
+            **self._with_names(paths.tags, distribution, kept),
             "score": paths.score,
             "log_prob": tf.where(exists, log_prob, paths.score),
         }
 
-    def _with_names(self, tag_ids, kept):
-        if self.tag_names is None:
+    def _with_names(self, tag_ids, distribution, kept):
+        names = checks.tag_names(self.tag_names, distribution.potentials.shape[2])
+        if names is None:
             return {"tag_ids": tag_ids}
-        return {"tag_ids": tag_ids, "tags": tf.where(kept, tf.gather(self.tag_names, tag_ids), "")}
+        return {"tag_ids": tag_ids, "tags": tf.where(kept, tf.gather(names, tag_ids), "")}
 
     def _distribution(self, inputs):
         lengths = inputs["lengths"]
         features = {name: inputs[name] for name in self.input_names}
-        if lengths is not None and "lengths" not in features:
+        if lengths is not None:
             features = {name: self._emptied(tensor, lengths) for name, tensor in features.items()}
-        called_with = features if len(features) > 1 else next(iter(features.values()))
-        outputs = self.model(called_with, training=False)
+        outputs = self.model(self._as_the_model_takes(features), training=False)
         if not tf.is_tensor(outputs):
             raise ValueError(
                 "export_tagger takes a model with one output, that of its CRFLayer; got "
                 f"{len(outputs)} outputs. Pass keras.Model(model.inputs, one_of_the_outputs)."
             )
         return distribution_of(outputs).narrowed(lengths=lengths)  # and so without jit_compile
+
+    def _as_the_model_takes(self, features):
+        """The one tensor; of several a dict, or the structure that a functional model has."""
+        tensors = list(features.values())
+        if len(tensors) == 1:
+            return tensors[0]
+        if isinstance(self.model, keras.Model) and getattr(self.model, "inputs", None):
+            return keras.tree.pack_sequence_as(self.model.input, tensors)
+        return features
 
     def _has_steps(self, tensor):
         return tensor.shape.rank > 1 and tensor.shape[1] in (None, self.steps)
@@ -221,9 +236,36 @@ class _Tagger:
 
 
 def _input_specs(model, input_signature):
+    specs = _specs_of(model, input_signature)
+    wrong = [name for name in specs if not re.fullmatch(r"[A-Za-z0-9.][\w.\-]*", name, re.ASCII)]
+    if wrong or "self" in specs:
+        raise ValueError(
+            f"no signature can have an input of the name {(wrong or ['self'])[0]!r}: letters, "
+            "digits and _ . - can stand in it. Name it anew, keras.Input(..., name=...)."
+        )
+    lengths = specs.get("lengths")
+    if lengths is not None and not (lengths.dtype.is_integer and lengths.shape.rank == 1):
+        raise ValueError(
+            "an input of the name 'lengths' must be whole numbers [batch], how long the rows are; "
+            f"got {lengths.dtype.name} {lengths.shape}. Give it another name."
+        )
+    return specs
+
+
+def _fixed_steps(model, specs):
+    """T where it is fixed, by which an input with a time axis is then told, or None."""
+    outputs = getattr(model, "outputs", None)
+    if outputs:
+        return outputs[0].shape[1]
+    return next((spec.shape[1] for spec in specs.values() if len(spec.shape) > 1), None)
+
+
+def _specs_of(model, input_signature):
     if input_signature is not None:
-        return {name: _named(spec, name) for name, spec in input_signature.items()}
-    if not isinstance(model, keras.Sequential) and not getattr(model, "inputs", None):
+        return {name: _named(spec, name) for name, spec in dict(input_signature).items()}
+    if not (isinstance(model, keras.Sequential) and model.built) and not getattr(
+        model, "inputs", None
+    ):
         raise ValueError(
             f"The inputs of {type(model).__name__} {model.name!r} are not known. Pass "
             "input_signature={name: tf.TensorSpec([None, None], dtype), ...}."

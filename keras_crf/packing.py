@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf.branches import seldom
-
 
 class Packing(NamedTuple):
     """Where the kept steps of each row go, when they are moved together to the front."""
@@ -53,19 +51,6 @@ def packing(mask, in_front):
     lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     if in_front:
         return Packing(mask, lengths)
-    steps = tf.range(tf.shape(mask)[1])
-    stay = tf.zeros_like(mask, tf.int32) + steps
-    # Most masks keep first steps only, and then nothing moves.
-    sources, places = tf.cond(
-        tf.reduce_all(tf.equal(mask, steps < lengths[:, tf.newaxis])),
-        lambda: (stay, stay),
-        seldom(lambda: _moves(mask)),
-    )
-    return Packing(mask, lengths, sources, places)
-
-
-def _moves(mask):
-    """The `sources` and `places` of a `Packing`."""
     kept_before = tf.cumsum(tf.cast(mask, tf.int32), axis=1, exclusive=True)
     rows, steps = tf.shape(mask)[0], tf.shape(mask)[1]
     # Dropped steps go to one place behind all others, which is cut off.
@@ -73,7 +58,7 @@ def _moves(mask):
     row = tf.zeros_like(place) + tf.range(rows)[:, tf.newaxis]
     step = tf.zeros_like(place) + tf.range(steps)
     sources = tf.scatter_nd(tf.stack([row, place], axis=-1), step, [rows, steps + 1])[:, :-1]
-    return sources, tf.where(mask, kept_before, 0)
+    return Packing(mask, lengths, sources, tf.where(mask, kept_before, 0))
 
 
 def only(values, where):

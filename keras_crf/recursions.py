@@ -22,7 +22,6 @@ Pereira, "Conditional Random Fields", 2001.
 import numpy as np
 import tensorflow as tf
 
-from keras_crf.branches import seldom
 from keras_crf.chain import product, row
 from keras_crf.scan import STEPS_PER_TURN, scan, time_first
 from keras_crf.scores import finite, forbidden, log, logsumexp, relative
@@ -108,7 +107,7 @@ def nothing_underflowed(scaled, lengths, chain):
         return tf.reduce_all(right | tf.expand_dims(behind, -1))
 
     return tf.cond(
-        tf.reduce_all(trusted(smallest) | behind), lambda: True, seldom(only_where_no_path_leads)
+        tf.reduce_all(trusted(smallest) | behind), lambda: True, only_where_no_path_leads
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from keras_crf.tensor_like import TensorLike
@@ -52,19 +53,28 @@ def write_warm_up(
 def _tried(serve, number, request):
     """The request as tensors, which the function has taken and answered."""
     (specs,) = serve.input_signature
-    if set(request) != set(specs):
+    if not isinstance(request, Mapping) or set(request) != set(specs):
+        has = list(request) if isinstance(request, Mapping) else f"no names: {request!r}"
         raise ValueError(
-            f"warm-up request {number} has the inputs {sorted(request)}; the export takes "
-            f"{sorted(specs)}."
+            f"warm-up request {number} has the inputs {has}; the export takes {sorted(specs)}."
         )
     try:
-        tensors = {
-            name: tf.convert_to_tensor(request[name], spec.dtype) for name, spec in specs.items()
-        }
+        tensors = {name: _as_tensor(request[name], spec.dtype) for name, spec in specs.items()}
         serve(tensors)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(f"warm-up request {number} fails: {error}") from error
     return tensors
+
+
+def _as_tensor(value, dtype):
+    """The value in the dtype of its input, if it stays what it is."""
+    if dtype == tf.string:
+        return tf.convert_to_tensor(value, dtype)
+    given = np.asarray(value)
+    changed = given.astype(dtype.as_numpy_dtype)
+    if not dtype.is_floating and (given.dtype.kind == "f" or (given != changed).any()):
+        raise ValueError(f"{given.dtype} does not fit {dtype.name}: {value!r}")
+    return tf.convert_to_tensor(changed)
 
 
 def _prediction_log(inputs):

@@ -457,3 +457,70 @@ class TestBadInput:
         message = r"Axis 2 of the input 'characters' .* no fixed size"
         with pytest.raises(UserWarning, match=message):
             export_tagger(model, tmp_path / "1")
+
+
+def two_inputs(names=("words", "capitals"), structure=list, dtype="int32"):
+    first, second = (keras.Input((None,), dtype=dtype, name=name) for name in names)
+    features = keras.layers.Concatenate()([embedding(20)(first), embedding(20)(second)])
+    return keras.Model(structure([first, second]), CRFLayer(3)(features))
+
+
+class TestOddModels:
+    @pytest.mark.slow
+    def test_inputs_in_a_nested_structure_are_not_exchanged(self, tmp_path):
+        model = two_inputs(structure=lambda two: {"g": {"a": two[0]}, "h": {"b": two[1]}})
+        words, capitals = np.array([[3, 4, 5, 6]], "int32"), np.array([[1, 1, 0, 2]], "int32")
+        export_tagger(model, tmp_path / "1")
+        tagger = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+        served = tagger(
+            words=tf.constant(words), capitals=tf.constant(capitals), lengths=tf.constant([4])
+        )
+        path = model.predict({"g": {"a": words}, "h": {"b": capitals}}, verbose=0).argmax(-1)
+        np.testing.assert_array_equal(served["tag_ids"], path)
+
+    @pytest.mark.slow
+    def test_an_input_of_the_name_lengths_keeps_its_dtype(self, tmp_path):
+        words = keras.Input((None,), dtype="int32", name="words")
+        lengths = keras.Input((), dtype="int64", name="lengths")
+        lstm = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))
+        features = lstm(embedding(20)(words))
+        export_tagger(
+            keras.Model([words, lengths], CRFLayer(3)(features, lengths=lengths)), tmp_path / "1"
+        )
+        tagger = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+        log_prob = [
+            tagger(words=tf.constant([[3, 4, other]]), lengths=tf.constant([2], tf.int64))
+            for other in (0, 9)
+        ]
+        assert log_prob[0]["log_prob"] == log_prob[1]["log_prob"]
+
+    @pytest.mark.parametrize("name", ["my words", "wörter", "_w", "a$b", "self"])
+    def test_input_names_that_no_signature_can_have_are_refused(self, tmp_path, name):
+        with pytest.raises(ValueError, match="no signature can have an input of the name"):
+            export_tagger(two_inputs((name, "other")), tmp_path / "1")
+
+    def test_another_input_of_the_name_lengths_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match=r"'lengths' must be whole numbers \[batch"):
+            export_tagger(two_inputs(("words", "lengths")), tmp_path / "1")
+
+    def test_tag_names_of_a_layer_that_is_not_found_are_counted_too(self, tmp_path):
+        class Head(keras.layers.Layer):
+            def __init__(self):
+                super().__init__()
+                self.crf = CRFLayer(3)
+
+            def call(self, features):
+                return self.crf(features)
+
+        words = keras.Input((None,), dtype="int32", name="words")
+        with pytest.raises(ValueError, match="tag_names must be 3 different names"):
+            export_tagger(keras.Model(words, Head()(embedding(20)(words))), tmp_path / "1", ["O"])
+
+
+def test_a_symbolic_link_is_not_written_through(tmp_path):
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "saved_model.pb").write_text("kept")
+    (tmp_path / "current").symlink_to("7")
+    with pytest.raises(FileExistsError, match="current is a symbolic link"):
+        export_tagger(toys.tagger(), tmp_path / "current", overwrite=True)
+    assert (tmp_path / "7" / "saved_model.pb").read_text() == "kept"

@@ -67,6 +67,7 @@ def test_labels_may_come_as_rank_two_and_then_as_rank_three():
     assert_allclose(losses, losses[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_stands_behind_the_length_does_not_matter_where_time_is_fixed(tmp_path):
     words = keras.Input((6,), dtype="int32", name="words")
     features = keras.layers.Embedding(20, 8, mask_zero=True)(words)
@@ -104,3 +105,15 @@ def test_components_that_nearly_tie_after_hundreds_of_steps_keep_their_digits():
         for dtype in (np.float32, np.float64)
     )
     assert np.all(np.abs(single - double) <= 1e-5 * (1 + np.abs(double)))
+
+
+@tf.function(jit_compile=True)
+def narrowed_after_rules(lengths):
+    rules = np.ones([2, 2], bool), np.ones(2, bool), np.ones(2, bool)
+    crf = LinearChainCRF(POTENTIALS, TRANSITIONS, lengths=lengths).constrained(rules)
+    return crf.narrowed(lengths=tf.zeros_like(lengths)).log_partition()
+
+
+def test_lengths_that_were_wrong_stay_so_where_rows_are_narrowed_under_xla():
+    log_partition = narrowed_after_rules(tf.constant([99, 2, 3, 0]))
+    assert np.isnan(log_partition).tolist() == [True, False, False, False]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from keras_crf import CRFLoss, LinearChainCRF
 from laws import EVERY_MASK, SHAPE, TAGS, draw_scores, draw_tags
 from oracle import Oracle
-from regimes import DTYPES, REGIMES, in_a_graph, run
+from regimes import DTYPES, REGIMES, run
 
 TOLERANCE = {"float32": 3e-5, "float64": 1e-11}
 ALLOWED = np.random.default_rng(5).random(SHAPE) < 0.6
@@ -161,7 +161,8 @@ class TestGoldenValues:
 class TestTransitionsThatDependOnTheInput:
     """[B, T-1, K, K], here the same at each step, so that [K, K] has the right answers."""
 
-    @in_a_graph
+    @pytest.mark.slow
+    @pytest.mark.parametrize("regime", REGIMES)
     def test_give_the_answers_of_shared_ones_where_they_are_the_same(self, regime):
         scores = draw_scores(11, forbidden=0.05)
         varied = np.tile(scores.transitions, (SHAPE[0], SHAPE[1] - 1, 1, 1))

@@ -244,7 +244,9 @@ class TestGraph:
         model.predict(words, batch_size=3, verbose=0)
         assert runs == [(3, 5), (3, 5)]
 
-    @pytest.mark.parametrize("compiled_part", ["model", "layer"])
+    @pytest.mark.parametrize(
+        "compiled_part", ["model", pytest.param("layer", marks=pytest.mark.slow)]
+    )
     def test_jit_compile_trains_as_without_it_f15_f16(self, compiled_part):
         words, tags = toys.sentences()
         plain = toys.tagger(optimizer="sgd")

@@ -66,7 +66,8 @@ def encoder(kind):
 
 
 @pytest.mark.filterwarnings("ignore:Layer 'conv1d'")  # drops the mask, which is given anew
-@pytest.mark.parametrize("kind", ["convolution", pytest.param("attention", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["convolution", "attention"])
 def test_with_an_encoder_that_xla_takes_keras_own_choice_trains_as_no_compilation_does_f15(kind):
     keras.utils.set_random_seed(2)
     model = encoder(kind)
@@ -80,6 +81,7 @@ def test_with_an_encoder_that_xla_takes_keras_own_choice_trains_as_no_compilatio
     assert_same_weights(found[True], found[False], 1e-4)
 
 
+@pytest.mark.slow
 def test_a_dataset_of_dicts_feeds_two_crfs_of_one_model():
     words = {"words": keras.Input((None,), dtype="int32", name="words")}
     features = keras.layers.Embedding(20, 4, mask_zero=True)(words["words"])

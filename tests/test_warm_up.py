@@ -137,3 +137,17 @@ def test_an_export_has_those_that_it_was_asked_for(text_export):
     inputs = [dict(fields(content)) for number, content in fields(request) if number == 2]
     assert [entry[1] for entry in inputs] == [b"lengths", b"words"]
     assert "Köln".encode() in inputs[1][2]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (3, "request 0 has the inputs no names: 3"),
+        ({1: [[b"a"]], "lengths": [1]}, "request 0 has the inputs .1, 'lengths'"),
+        ({"words": [[b"a"]], "lengths": np.array([2**40])}, "int64 does not fit int32"),
+        ({"words": [[b"a"]], "lengths": [1.0]}, "float64 does not fit int32"),
+    ],
+)
+def test_what_is_no_request_or_does_not_fit_is_refused(tmp_path, request_, words):
+    with pytest.raises(ValueError, match=words):
+        write_warm_up(tmp_path, [request_], serve)
