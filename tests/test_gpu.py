@@ -23,6 +23,7 @@ ON_THE_HOST = {
     "SelectV2": "of strings: what stands behind a row's length, among words and among tags",
     "GatherV2": "of strings: the names of tags",
     "Const": "of strings: the words of error messages",
+    "Shape": "of strings, in TensorFlow 2.16",
 }
 
 LOOPS = {"While", "StatelessWhile"}
@@ -127,7 +128,7 @@ class TestTheRegistry:
     def test_each_op_of_an_export_has_a_kernel_for_gpus_or_a_reason(self, export_graphs):
         nodes = [node for graph in export_graphs for node in nodes_within(graph)]
         found = [node for node in nodes if not runs_on_gpu(node)]
-        assert {node.op for node in found} == set(ON_THE_HOST)
+        assert {"LookupTableFindV2"} < {node.op for node in found} <= set(ON_THE_HOST)
         assert all(handles_strings(node) for node in found)
 
     def test_no_op_in_a_loop_of_an_export_is_on_the_host_alone_g2(self, export_graphs):
