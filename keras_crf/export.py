@@ -263,9 +263,7 @@ def _fixed_steps(model, specs):
 def _specs_of(model, input_signature):
     if input_signature is not None:
         return {name: _named(spec, name) for name, spec in dict(input_signature).items()}
-    if not (isinstance(model, keras.Sequential) and model.built) and not getattr(
-        model, "inputs", None
-    ):
+    if not getattr(model, "inputs", None):
         raise ValueError(
             f"The inputs of {type(model).__name__} {model.name!r} are not known. Pass "
             "input_signature={name: tf.TensorSpec([None, None], dtype), ...}."

@@ -65,8 +65,7 @@ def arriving_scores(chain, tags):
     """
     if chain.varies:
         arriving = tf.gather(chain.transitions, a_step_later(tags), batch_dims=2)
-        is_first = tf.equal(tf.range(tf.shape(tags)[1]), 0)[:, tf.newaxis]
-        return tf.where(is_first, chain.start, arriving)
+        return tf.where(chain.at_first()[..., tf.newaxis], chain.start, arriving)
     rows = tf.concat([chain.transitions, chain.start[tf.newaxis]], axis=0)
     return tf.gather(rows, a_step_later(tags, first=tf.shape(chain.start)[0]))
 

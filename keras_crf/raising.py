@@ -49,12 +49,12 @@ def _numbered(values):
 def _assertion_data(right, message, shown, axes):
     """The words of the message as strings, and between them the tensors they speak of."""
     steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
-    places = _numbered(right)
-    first = tf.reduce_min(tf.where(right, tf.size(right), places))
+    is_first = earliest(~right)
 
     def at_first(values):
-        return tf.reduce_sum(tf.where(tf.equal(places, first), values, tf.zeros_like(values)))
+        return tf.reduce_sum(tf.where(is_first, values, tf.zeros_like(values)))
 
+    first = at_first(_numbered(right))
     tensors = dict(zip(axes, (first // steps, first % steps), strict=False))
     tensors |= {name: at_first(values) for name, values in shown.items()}
     parsed = string.Formatter().parse(message)

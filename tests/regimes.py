@@ -1,6 +1,7 @@
 """One body, run in each of the ways TensorFlow can run it."""
 
 import functools
+import operator
 
 import numpy as np
 import pytest
@@ -86,8 +87,17 @@ def ask(regime, dtype, scores, tags, weights=None):
     return run(regime, answers, *floats[:4], scores.mask, tags.astype(np.int32), floats[4])
 
 
+functions_of = operator.attrgetter("library.function")  # of a graph's definition: all that it calls
+
+
 def nodes_within(graph):
     """The ops of a graph, and of the branches and loop bodies in it."""
     definition = graph.as_graph_def(add_shapes=True)
-    bodies = [body.node_def for body in definition.library.function]
+    bodies = [body.node_def for body in functions_of(definition)]
     return [node for nodes in [definition.node, *bodies] for node in nodes]
+
+
+def must_compile(graph):
+    """The names of the functions of a graph that XLA has to compile, which servers refuse."""
+    functions = functions_of(graph.as_graph_def())
+    return [body.signature.name for body in functions if body.attr["_XlaMustCompile"].b]

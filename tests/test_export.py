@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import toys
 from keras_crf import CRFLayer, distribution_of, export_tagger, tags
-from regimes import nodes_within
+from regimes import must_compile, nodes_within
 
 LOADS_WITHOUT_KERAS = """
 import json
@@ -150,11 +150,10 @@ class TestSignatures:
 
     def test_hold_no_reverse_sequence_and_nothing_that_must_be_compiled_f11(self, exported):
         for signature in exported.signatures.values():
-            functions = signature.graph.as_graph_def().library.function
             operations = {node.op for node in nodes_within(signature.graph)}
             assert operations & {"While", "StatelessWhile"}
             assert "ReverseSequence" not in operations
-            assert not any(function.attr["_XlaMustCompile"].b for function in functions)
+            assert not must_compile(signature.graph)
 
 
 class TestServed:

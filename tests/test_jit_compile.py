@@ -7,6 +7,7 @@ import tensorflow as tf
 from numpy.testing import assert_allclose
 
 from keras_crf import CRFLayer, CRFLoss, LinearChainCRF, export_tagger, graphs
+from regimes import must_compile
 
 TAGS = 3
 
@@ -82,15 +83,10 @@ def test_a_label_out_of_range_is_still_an_error(compiled_model):
         compiled_model.train_on_batch(WORDS, np.full_like(WORDS, TAGS))
 
 
-def must_compile(graph_def):
-    functions = graph_def.library.function
-    return [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
-
-
 def test_an_export_holds_no_function_that_must_be_compiled(compiled_model, tmp_path):
     export_tagger(compiled_model, tmp_path / "1")
     tagger = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
-    assert must_compile(tagger.graph.as_graph_def()) == []
+    assert must_compile(tagger.graph) == []
     tagged = tagger(words=tf.constant(WORDS, tf.int32), lengths=tf.constant([3, 4]))
     assert_allclose(tagged["tag_ids"], compiled_model.predict(WORDS, verbose=0).argmax(-1))
 
@@ -99,4 +95,4 @@ def test_the_training_graph_does_hold_one():
     """What the test above looks for can be found."""
     rows = draw_rows(5)
     graph = answers.get_concrete_function(*map(tf.constant, rows)).graph
-    assert must_compile(graph.as_graph_def())
+    assert must_compile(graph)
