@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf.packing import pad
+from keras_crf.graphs import pad
 from keras_crf.scan import time_first
 from keras_crf.scores import finite, forbidden, only_where
 

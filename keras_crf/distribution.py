@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_crf import checks, likelihood
 from keras_crf.chain import Chain
 from keras_crf.decoding import Decoding
-from keras_crf.graphs import as_graph
+from keras_crf.graphs import as_graph, with_axes
 from keras_crf.hmm import HiddenMarkov
 from keras_crf.information import Information
 from keras_crf.packing import Packing, packing
@@ -46,6 +46,19 @@ def _under(rules, chain):
 
 _packed_in_front = as_graph(functools.partial(_packed, in_front=True))
 _packed_from_anywhere = as_graph(functools.partial(_packed, in_front=False))
+
+
+def _with_known_axes(chain, mask):
+    """The chain, its batch and time axes as far as the mask knows them."""
+    with_axes([chain.potentials, *[chain.transitions] * chain.varies], mask.shape)
+    return chain
+
+
+def _kept(scores, mask, right, in_front=False):
+    """(chain, packing) of the kept steps, with NaN in the rows that are not right."""
+    pack = _packed_in_front if in_front else _packed_from_anywhere
+    chain, steps = pack(*scores, mask, right)
+    return _with_known_axes(chain, mask), with_axes(steps, mask.shape)
 
 
 class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov):
@@ -107,15 +120,13 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         no_score = tf.zeros(tf.shape(potentials)[2:], potentials.dtype)
         start = no_score if start is None else checks.scores(start, "start", potentials, axes=1)
         end = no_score if end is None else checks.scores(end, "end", potentials, axes=1)
-        keeps_first_steps = mask is None
-        mask, right = checks.mask_and_lengths(mask, lengths, potentials)
+        kept, right = checks.mask_and_lengths(mask, lengths, potentials)
         if row_lengths is not None:
-            mask &= tf.sequence_mask(row_lengths, tf.shape(mask)[1])
+            kept &= tf.sequence_mask(row_lengths, tf.shape(kept)[1])
         scores = (potentials, transitions, start, end)
-        pack = _packed_in_front if keeps_first_steps else _packed_from_anywhere
-        self._chain, self._steps = pack(*scores, mask, right)
+        self._chain, self._steps = _kept(scores, kept, right, in_front=mask is None)
         # For `narrowed`, which then starts from here and not from what was packed.
-        self._given: tuple | None = (potentials, transitions, mask)
+        self._given: tuple | None = (potentials, transitions, kept)
         self._right = right
         self._jit_compile = jit_compile
 
@@ -146,7 +157,7 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         narrowed = copy.copy(self)
         narrowed._jit_compile = False
         kept, narrowed._right = given_mask & kept, self._right & right
-        narrowed._chain, narrowed._steps = _packed_from_anywhere(*scores, kept, narrowed._right)
+        narrowed._chain, narrowed._steps = _kept(scores, kept, narrowed._right)
         narrowed._given = (potentials, transitions, kept)
         return narrowed
 
@@ -203,7 +214,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         """
         constrained = copy.copy(self)
         if isinstance(allowed, tuple):
-            chain = _under(checks.rules(allowed, self._chain.potentials.shape[2]), self._chain)
+            rules = tuple(checks.rules(allowed, self._chain.potentials.shape[2]))
+            chain = _with_known_axes(_under(rules, self._chain), self.mask)
         else:
             sets = self._steps.pack(checks.allowed_sets(allowed, self._chain.potentials))
             sets |= ~self._chain.within()[..., tf.newaxis]

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_crf import checks
 from keras_crf.carrying import distribution_of
+from keras_crf.graphs import without_gradients
 from keras_crf.layer import CRFLayer
 from keras_crf.tensor_like import TensorLike
 from keras_crf.warm_up import write_warm_up
@@ -81,7 +82,7 @@ def export_tagger(
     _warn_of_free_axes(specs)
     steps = _fixed_steps(model, specs)
     tagger = _Tagger(model, list(specs), steps, _names_for(model, tag_names), top_k)
-    with _appearing_at_once(os.fspath(directory), overwrite) as unfinished:
+    with _appearing_at_once(os.fspath(directory), overwrite) as unfinished, without_gradients():
         archive = keras.export.ExportArchive()
         archive.track(model)
         endpoints = {

@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from keras_crf import likelihood
 from keras_crf.chain import Chain
+from keras_crf.graphs import custom_gradient
 from keras_crf.recursions import STEPS_PER_SCALING
 from keras_crf.scan import scan
 from keras_crf.scores import only_where
@@ -180,7 +181,7 @@ def _scores(chain, tags):
     """score(path) of each path, tags [B, T, k]: [B, k]. Its gradient is the counts of the paths."""
     paths = tf.transpose(tags, [2, 0, 1])
 
-    @tf.custom_gradient
+    @custom_gradient
     def value(paths, *scores_and_lengths):
         paths, mine = tf.identity(paths), Chain(*map(tf.identity, scores_and_lengths))
 

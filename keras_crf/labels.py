@@ -21,6 +21,7 @@ import tensorflow as tf
 from keras_crf import forward_backward, messages, recursions
 from keras_crf.branches import seldom
 from keras_crf.chain import Chain
+from keras_crf.graphs import custom_gradient
 from keras_crf.likelihood import (
     arriving_scores,
     marginals,
@@ -55,7 +56,7 @@ def restricted(chain, allowed):
 def log_prob(chain, labels):
     """log p(labels), [B], as the sum of `token_log_prob`, with the closed-form gradient."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def value(labels, *scores_and_lengths):
         labels = tf.identity(labels)
         mine = Chain(*map(tf.identity, scores_and_lengths))

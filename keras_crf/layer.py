@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks
@@ -18,6 +19,7 @@ from keras_crf.tensor_like import TensorLike
 
 DECODED_MODES = ("one_hot", "int")
 OUTPUT_MODES = (*DECODED_MODES, "marginals", "potentials")
+MULTIPLIER_IN_FILES = "lr_multiplier"  # beside the weights; files of version 0.1 lack it
 
 
 @keras.saving.register_keras_serializable(package="keras_crf")
@@ -66,7 +68,9 @@ class CRFLayer(keras.layers.Layer):
                 losses cost as those of partial labels do.
         pad_tag: what `output_mode="int"` says on dropped steps.
         lr_multiplier: how many times faster than the rest of the model transitions, start and end
-            are trained, under any optimizer. The weights are stored divided by it.
+            are trained, under any optimizer. The variables hold the scores divided by it. Files
+            hold it too, so that weights loaded under another `lr_multiplier` give the same scores;
+            `set_weights` takes the variables as they are.
         jit_compile: whether the loss and its gradient are compiled by XLA, by themselves, in a
             model that need not be: faster steps for some seconds of compilation at each new batch
             size and each of a few numbers of steps. What `call` returns is never compiled, so that
@@ -208,15 +212,29 @@ class CRFLayer(keras.layers.Layer):
         )
 
     def _multiplied(self, weight):
-        """lr_multiplier * weight, whose gradient is that of a factor of 1.
+        """lr_multiplier * weight, with the gradient of a factor of 1.
 
         So a step of size s on the weight moves the score by lr_multiplier * s, under optimizers
         that scale the gradient away as under those that do not.
         """
-        multiplied = tf.custom_gradient(
-            lambda weight: (self.lr_multiplier * weight, lambda upstream: upstream)
-        )
-        return multiplied(tf.convert_to_tensor(weight))
+        weight = tf.convert_to_tensor(weight)
+        if self.lr_multiplier == 1:
+            return weight
+        return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        store[MULTIPLIER_IN_FILES] = np.asarray(self.lr_multiplier, "float64")
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads weights so that the scores are the same under another `lr_multiplier`."""
+        stored = dict(store)
+        factor = float(np.asarray(stored.pop(MULTIPLIER_IN_FILES, self.lr_multiplier)))
+        super().load_own_variables(stored)
+        if factor != self.lr_multiplier:
+            boundary = (self.start, self.end) if self.use_boundary else ()
+            for weight in (self.transitions, *boundary):
+                weight.assign(weight * (factor / self.lr_multiplier))
 
     def call(
         self, inputs: TensorLike, mask: TensorLike | None = None, lengths: TensorLike | None = None

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_crf import forward_backward, messages
 from keras_crf.chain import Chain, a_step_later
+from keras_crf.graphs import custom_gradient
 from keras_crf.packing import only
 from keras_crf.scores import logsumexp, relative
 
@@ -101,7 +102,7 @@ def _partition(chain, shifts, from_right):
 def log_partition(chain):
     """log of the sum of exp(score) over all paths, [B], with the closed-form gradient."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def value(*scores_and_lengths):
         centered, shifts = Chain(*map(tf.identity, scores_and_lengths)).centered()
         from_right = messages.from_right(centered)

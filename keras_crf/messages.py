@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from keras_crf import recursions
 from keras_crf.chain import Chain, a_step_later, product
+from keras_crf.graphs import custom_gradient
 from keras_crf.packing import only
 from keras_crf.scan import scan, time_first
 from keras_crf.scores import finite, forbidden
@@ -55,7 +56,7 @@ def from_left(chain):
     """What comes in at each step of a centered chain from before it: scaled log alpha, less the
     step's potentials."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def value(*scores_and_lengths):
         mine = Chain(*map(tf.identity, scores_and_lengths))
         messages = recursions.incoming(mine)

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_crf.graphs import as_graph, custom_gradient, pad, with_axes
+
 
 class Packing(NamedTuple):
     """Where the kept steps of each row go, when they are moved together to the front."""
@@ -19,15 +21,17 @@ class Packing(NamedTuple):
         """Values [B, T, ...] with the kept steps of each row in front, and zeros behind them."""
         if self.sources is None:
             return only(values, self.mask)
-        in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
-        return _gathered(values, self.sources, in_front, self.places, self.mask)
+        return _gathered(values, self.sources, self._in_front(values), self.places, self.mask)
 
     def unpack(self, values):
         """The reverse of `pack`: values at their steps, and zeros at dropped ones."""
         if self.sources is None:
             return only(values, self.mask)
-        in_front = tf.sequence_mask(self.lengths, tf.shape(values)[1])
-        return _gathered(values, self.places, self.mask, self.sources, in_front)
+        return _gathered(values, self.places, self.mask, self.sources, self._in_front(values))
+
+    def _in_front(self, values):
+        """[B, T] bool: which places hold a kept step."""
+        return tf.sequence_mask(self.lengths, tf.shape(values)[1])
 
     def padded(self, steps):
         """The same packing of rows with dropped steps added at the end, to `steps` in all."""
@@ -36,14 +40,6 @@ class Packing(NamedTuple):
             for tensor in (self.mask, self.sources, self.places)
         )
         return Packing(mask, self.lengths, *rest)
-
-
-def pad(values, steps):
-    """Values [B, T, ...] with zeros added at the end, to [B, steps, ...]."""
-    added = steps - tf.shape(values)[1]
-    padded = tf.pad(values, [[0, 0], [0, added]] + [[0, 0]] * (values.shape.rank - 2))
-    padded.set_shape([values.shape[0], tf.get_static_value(steps), *values.shape[2:]])
-    return padded
 
 
 def packing(mask, in_front):
@@ -68,11 +64,19 @@ def only(values, where):
     return tf.where(where, values, tf.zeros_like(values))
 
 
-@tf.custom_gradient
 def _gathered(values, sources, filled, places, kept):
-    """values[b, sources[b, t]] where `filled`, else 0; its gradient goes back by `places`.
+    """values[b, sources[b, t]] where `filled`, else 0; its gradient goes back by `places`."""
+    if not values.dtype.is_floating:  # such as tags, which have no gradient
+        return only(tf.gather(values, sources, batch_dims=1), filled)
+    return with_axes(_gathered_scores(values, sources, filled, places, kept), values.shape[:2])
 
-    As a gather, since the gradient that TensorFlow knows of a gather is a slow sum by segments.
+
+@as_graph
+@custom_gradient
+def _gathered_scores(values, sources, filled, places, kept):
+    """`_gathered`, with a gradient that is a gather again.
+
+    The gradient that TensorFlow has for a gather is a slow sum by segments.
     """
 
     # Of this graph, for the gradient of the gradient to find them.

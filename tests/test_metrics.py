@@ -15,11 +15,11 @@ import toys
 from keras_crf import (
     CRFLayer,
     CRFLoss,
+    LinearChainCRF,
     SequenceAccuracy,
     SpanF1,
     TagAccuracy,
     distribution_of,
-    recursions,
     tags,
 )
 from spelling import LIKE_IOBES, SCHEMES, names_of
@@ -467,8 +467,8 @@ class TestInModels:
     def test_viterbi_runs_once_for_all_metrics_and_not_at_all_on_its_own_path(
         self, monkeypatch, mode
     ):
-        runs, viterbi = [], recursions.viterbi
-        monkeypatch.setattr(recursions, "viterbi", lambda chain: runs.append(0) or viterbi(chain))
+        runs, argmax = [], LinearChainCRF.argmax
+        monkeypatch.setattr(LinearChainCRF, "argmax", lambda crf: runs.append(0) or argmax(crf))
         layer, metrics = CRFLayer(3, output_mode=mode), metrics_of()
         layer.build([None, None, 5])
         runs_of_layer = []

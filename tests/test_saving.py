@@ -1,13 +1,17 @@
 """Saved models come back in a fresh process that imports keras_crf, and training goes on."""
 
 import json
+import pathlib
+import shutil
 
+import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import toys
-from keras_crf import CRFLayer, CRFLoss
+from keras_crf import CRFLayer, CRFLoss, distribution_of
 
 # One process for everything that is asked of saved files, since starting one takes seconds.
 LOADS_AND_TRAINS_ON = """
@@ -209,3 +213,60 @@ class TestConfigs:
         outputs = layer(np.zeros([1, 2, 3], "float32"), mask=[[True, False]])
         np.testing.assert_array_equal(outputs, [[0, -1]])
         assert CRFLoss.from_config({"name": "nll", "reduction": "sum"}).reduction == "sum"
+
+
+class TestWeightsUnderAnotherLrMultiplier:
+    """What is stored is independent of it."""
+
+    @pytest.mark.parametrize("use_boundary", [True, False])
+    @pytest.mark.parametrize(("stored", "loaded"), [(1.0, 20.0), (20.0, 1.0), (3.0, 0.5)])
+    def test_give_the_same_scores(self, tmp_path, stored, loaded, use_boundary):
+        words, tags = toys.sentences()
+        options = {"use_boundary": use_boundary, "boundary_initializer": "random_normal"}
+        saved = toys.tagger(lr_multiplier=stored, **options)
+        saved.save_weights(tmp_path / "tagger.weights.h5")
+        other = toys.tagger(lr_multiplier=loaded, **options)
+        other.load_weights(tmp_path / "tagger.weights.h5")
+        losses = [float(CRFLoss()(tags, model(words))) for model in (saved, other)]
+        assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+    def test_that_a_file_of_version_0_1_holds_are_taken_as_they_are(self, tmp_path):
+        path = tmp_path / "tagger.weights.h5"
+        saved = toys.tagger(lr_multiplier=4.0)
+        saved.save_weights(path)
+        with h5py.File(path, "r+") as file:
+            names = []
+            file.visit(names.append)
+            (added,) = (name for name in names if name.endswith("lr_multiplier"))
+            del file[added]
+        other = toys.tagger(lr_multiplier=2.0)
+        other.load_weights(path)
+        for mine, theirs in zip(other.get_weights(), saved.get_weights(), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+OF_VERSION_0_1 = pathlib.Path(__file__).parent / "data" / "version_0_1"
+
+
+class TestFilesOfVersion01:
+    """A trained tagger under BIO with lr_multiplier=4, in three formats, and what it answered."""
+
+    expected = json.loads((OF_VERSION_0_1 / "expected.json").read_text())
+    words, tags = np.array(expected["words"], "int32"), np.array(expected["tags"], "int32")
+
+    @pytest.mark.parametrize("name", ["tagger.keras", "tagger.h5"])
+    def test_load_compiled_and_give_the_same(self, name):
+        model = keras.models.load_model(OF_VERSION_0_1 / name)
+        evaluated = model.evaluate(self.words, self.tags, verbose=0, return_dict=True)
+        assert evaluated == pytest.approx(self.expected["evaluated"], rel=1e-5)
+        outputs = model(self.words)
+        np.testing.assert_array_equal(np.argmax(outputs, -1), self.expected["predicted"])
+        log_partition = distribution_of(outputs).log_partition()
+        np.testing.assert_allclose(log_partition, self.expected["log_partition"], rtol=1e-6)
+
+    def test_an_export_tags_the_same(self, tmp_path):
+        shutil.unpack_archive(OF_VERSION_0_1 / "export.zip", tmp_path)
+        tagger = tf.saved_model.load(tmp_path).signatures["serving_default"]
+        lengths = tf.constant((self.words > 0).sum(axis=1), tf.int32)
+        answers = tagger(words=tf.constant(self.words), lengths=lengths)
+        np.testing.assert_array_equal(answers["tag_ids"], self.expected["predicted"])
