@@ -8,10 +8,15 @@ the probability of that tag; an empty line ends a sentence.
 """
 
 import argparse
+import io
+import os
 import pathlib
 import sys
 
 import tensorflow as tf
+
+from columns import read_lines, split_text
+from tag_files import Tagger
 
 
 def load_tagger(path):
@@ -25,16 +30,16 @@ def load_tagger(path):
 
 
 def _load_export(directory):
-    loaded = tf.saved_model.load(str(directory))
-    serve = loaded.signatures["serving_default"]
+    tagger = Tagger(str(directory))
 
     def tag(tokens):
-        outputs = serve(words=tf.constant([tokens]), lengths=tf.constant([len(tokens)], tf.int32))
-        tags = [name.decode("utf-8") for name in outputs["tags"][0].numpy()]
-        confidences = [f"{value:.3f}" for value in outputs["confidence"][0].numpy()]
-        return list(zip(tokens, tags, confidences, strict=True))
+        lengths = tf.constant([len(tokens)], tf.int32)
+        outputs = tagger.serve(words=tf.constant([tokens]), lengths=lengths)
+        columns = [tokens, [name.decode("utf-8") for name in outputs["tags"][0].numpy()]]
+        if "confidence" in outputs:
+            columns.append([f"{value:.3f}" for value in outputs["confidence"][0].numpy()])
+        return list(zip(*columns, strict=True))
 
-    tag.loaded = loaded  # the signature alone does not keep the variables alive
     return tag
 
 
@@ -44,14 +49,32 @@ def _load_keras_model(path):
 
     import train_tagger
 
-    model = keras.models.load_model(path)
-    tag_names = model.layers[-1].tag_names
+    try:
+        model = keras.models.load_model(path)
+    except Exception as error:  # whatever Keras makes of a file that is no model
+        raise ValueError(f"{path} is no saved model: {error}") from None
+    tag_names = _check_model(model, path).tag_names
 
     def tag(tokens):
         (tags,) = train_tagger.predict_tags(model, [tokens], tag_names)
         return list(zip(tokens, tags, strict=True))
 
     return tag
+
+
+def _check_model(model, path):
+    """The `CRFLayer` at the end of a model that takes words, by which they can be tagged."""
+    inputs = [tensor.dtype for tensor in model.inputs or []]
+    last = model.layers[-1]
+    if inputs != ["string"]:
+        problem = f"its inputs are {inputs or 'not known'}, and not one of strings"
+    elif getattr(last, "output_mode", None) != "one_hot":
+        problem = f'its last layer {last.name!r} is no CRFLayer(output_mode="one_hot")'
+    elif not last.tag_names:
+        problem = f"its layer {last.name!r} has no tag_names, as CRFLayer(..., tag_names=...) has"
+    else:
+        return last
+    raise ValueError(f"the model at {path} cannot tag words: {problem}")
 
 
 def main(arguments=None):
@@ -61,13 +84,14 @@ def main(arguments=None):
     parser.add_argument("model", help="FILE.keras or the directory of an export")
     parser.add_argument("text", nargs="*", help="one sentence; without it, lines are read on stdin")
     options = parser.parse_args(arguments)
+    given = io.BytesIO(os.fsencode(" ".join(options.text))) if options.text else sys.stdin.buffer
     try:
         tag = load_tagger(options.model)
-    except OSError as error:
+        for line in read_lines(given, "the text" if options.text else "standard input"):
+            if tokens := split_text(line):
+                print("\n".join("\t".join(row) for row in tag(tokens)), end="\n\n", flush=True)
+    except (ValueError, OSError, tf.errors.OpError) as error:
         raise SystemExit(f"tag: {error}") from None
-    for line in [" ".join(options.text)] if options.text else sys.stdin:
-        if tokens := line.split():
-            print("\n".join("\t".join(row) for row in tag(tokens)), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
     python examples/tag_files.py tagger/1 may.tsv june.tsv --output tagged
     python examples/tag_files.py tagger/1 book.txt --plain --output tagged
 
-Column files have one token a line, before the first tab, and an empty line after each sentence.
-With --plain each line is a sentence, and its tokens are what stands between spaces. Each file is
-written under its name into the output directory, in order, as `TOKEN<TAB>TAG` lines with an empty
-line after each sentence; until it is whole, its name ends in ".unfinished".
+Column files have one token per line, before the first tab or in the column that --token-column
+names, and an empty line after each sentence. With --plain each line is a sentence, and its tokens
+are what stands between spaces. Each file is written under its name into the output directory, in
+order, as `TOKEN<TAB>TAG` lines with an empty line after each sentence; until it is whole, its name
+ends in ".unfinished". Of a file that cannot be read, nothing is left.
 """
 
 import argparse
+import contextlib
 import itertools
 import os
 import pathlib
@@ -19,7 +21,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from columns import ColumnFileError
+from columns import read_lines, read_tokens, split_text
 
 TOKENS_IN_BATCH = 16_384  # with the padding; a sentence that is longer goes alone
 TOKENS_IN_WINDOW = 8 * TOKENS_IN_BATCH  # within which sentences are sorted by length
@@ -39,15 +41,30 @@ class Tagger:
             raise FileNotFoundError(f"no export at {directory}: it holds no saved_model.pb")
         try:
             self.loaded = tf.saved_model.load(directory)  # the signature does not keep it alive
-        except (OSError, tf.errors.OpError) as error:
+        except Exception as error:  # whatever TensorFlow makes of files that are no model
             raise ValueError(f"the export at {directory} is broken: {error}") from None
-        self.serve = self.loaded.signatures["serving_default"]
-        takes, gives = self.serve.structured_input_signature[1], self.serve.structured_outputs
-        if set(takes) != {"words", "lengths"} or "tags" not in gives:
+        signatures = self.loaded.signatures
+        if "serving_default" not in signatures:
             raise ValueError(
-                f"the export at {directory} takes {sorted(takes)} and gives {sorted(gives)}; "
-                "tag_files needs one that takes words and lengths and gives tags"
+                f"the SavedModel at {directory} has the signatures {sorted(signatures)}; needed is "
+                "serving_default, as export_tagger writes it"
             )
+        self.serve = signatures["serving_default"]
+        self._check_signature(directory)
+
+    def _check_signature(self, directory):
+        specs = self.serve.structured_input_signature[1]
+        takes = {name: spec.dtype.name for name, spec in specs.items()}
+        gives = sorted(self.serve.structured_outputs)
+        if takes == {"words": "string", "lengths": "int32"} and "tags" in gives:
+            return
+        advice = "needed is one that takes words (string) and lengths (int32) and gives tags"
+        if "tag_ids" in gives and "tags" not in gives:
+            advice += "; tags come with export_tagger(model, directory, tag_names=...)"
+        inputs = ", ".join(f"{name} ({dtype})" for name, dtype in sorted(takes.items()))
+        raise ValueError(
+            f"the export at {directory} takes {inputs} and gives {', '.join(gives)}; {advice}"
+        )
 
     def tag(self, sentences):
         """Yields `(tokens, tags)`, in order, of an iterable of lists of tokens; all in bytes."""
@@ -118,53 +135,17 @@ def in_order(rows):
             turn += 1
 
 
-def read_sentences(path, *, plain=False, start=0, stop=None, on_read=lambda count: None):
-    """Yields the sentences of a file, or of its bytes from `start` to `stop`, as lists of bytes."""
-    tokens = []
-    for place, line in _lines(path, start, stop, on_read):
-        if plain:
-            if line.strip():
-                yield [token.encode() for token in _text(path, place, line).split()]
-        elif line:
-            tokens.append(_token(path, place, line))
-        elif tokens:
-            yield tokens
-            tokens = []
-    if tokens:
-        yield tokens
+def read_sentences(path, *, plain=False, token_column=None, start=0, stop=None, **progress):
+    """Yields the sentences of a file, or of its bytes from `start` to `stop`, as lists of bytes.
 
-
-def _lines(path, start, stop, on_read):
-    """Lines without their ends, each with the place in the file where it begins."""
+    `progress` is `on_read` of `columns.read_lines`, if anything.
+    """
     with open(path, "rb") as file:
-        place = file.seek(start)
-        for line in file:
-            if stop is not None and place >= stop:
-                return
-            yield place, line.rstrip(b"\r\n")
-            place += len(line)
-            on_read(len(line))
-
-
-def _text(path, place, line):
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        problem = f"not UTF-8 (byte 0x{line[error.start]:02x} at position {error.start})"
-        raise ColumnFileError(path, _line_number(path, place), problem) from None
-
-
-def _token(path, place, line):
-    token = _text(path, place, line).split("\t", 1)[0]
-    if not token:
-        raise ColumnFileError(path, _line_number(path, place), f"the token is empty: {line!r}")
-    return token.encode()
-
-
-def _line_number(path, place):
-    with open(path, "rb") as file:
-        blocks = iter(lambda: file.read(min(place - file.tell(), 1 << 20)), b"")
-        return 1 + sum(block.count(b"\n") for block in blocks)
+        file.seek(start)
+        lines = read_lines(file, path, start, stop, **progress)
+        for tokens in map(split_text, lines) if plain else read_tokens(lines, token_column):
+            if tokens:
+                yield [token.encode() for token in tokens]
 
 
 def pieces(path, size, *, plain=False):
@@ -175,7 +156,7 @@ def pieces(path, size, *, plain=False):
         while cuts[-1] < end:
             file.seek(min(cuts[-1] + size, end))
             file.readline()  # from here on, lines are whole
-            while not plain and file.readline().strip(b"\r\n"):
+            while not plain and file.readline().strip():
                 pass
             cuts.append(file.tell())
     return list(itertools.pairwise(cuts))
@@ -187,15 +168,26 @@ def tag_file(tagger, source, target, **reading):
     `reading` is what `read_sentences` takes by keyword.
     """
     count = 0
-    unfinished = f"{target}.unfinished"
-    with open(unfinished, "wb") as file:
+    with written_whole(target) as file:
         for tokens, tags in tagger.tag(read_sentences(source, **reading)):
             file.write(
                 b"".join(b"%s\t%s\n" % row for row in zip(tokens, tags, strict=True)) + b"\n"
             )
             count += 1
-    os.replace(unfinished, target)
     return count
+
+
+@contextlib.contextmanager
+def written_whole(target):
+    """A file to write, which gets its name when all is written, and is deleted if that fails."""
+    unfinished = f"{target}.unfinished"
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+        os.replace(unfinished, target)
+    except BaseException:  # an interrupt as well
+        pathlib.Path(unfinished).unlink(missing_ok=True)
+        raise
 
 
 def choose_targets(sources, directory):
@@ -235,8 +227,15 @@ def make_parser(description):
     parser.add_argument("export", help='the directory of an export, "tagger/1"')
     parser.add_argument("files", nargs="+")
     parser.add_argument("--output", required=True, metavar="DIRECTORY")
-    parser.add_argument("--plain", action="store_true", help="each line is a sentence")
+    reading = parser.add_mutually_exclusive_group()
+    reading.add_argument("--plain", action="store_true", help="each line is a sentence")
+    reading.add_argument("--token-column", type=int, metavar="N", help="from 0; default: the first")
     return parser
+
+
+def reading_of(options):
+    """What the options say to `read_sentences`."""
+    return {"plain": options.plain, "token_column": options.token_column}
 
 
 def main(arguments=None):
@@ -247,9 +246,9 @@ def main(arguments=None):
         pathlib.Path(options.output).mkdir(parents=True, exist_ok=True)
         progress = Progress(sum(map(os.path.getsize, options.files)))
         for source, target in targets:
-            count = tag_file(tagger, source, target, plain=options.plain, on_read=progress)
+            count = tag_file(tagger, source, target, on_read=progress, **reading_of(options))
             print(f"{target}: {count} sentences")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, tf.errors.OpError) as error:
         raise SystemExit(f"tag_files: {error}") from None
 
 

@@ -7,11 +7,14 @@ of each of its pieces into a file; these are then joined in order. Of several ma
 see the files and directories under the same names.
 """
 
+import itertools
 import os
 import pathlib
 import shutil
+import tempfile
 
 import ray
+import tensorflow as tf
 
 import tag_files
 
@@ -25,25 +28,21 @@ class PieceTagger:
         self.tagger = tag_files.Tagger(export)
 
     def __call__(self, piece):
-        reading = {name: piece[name] for name in ("plain", "start", "stop")}
+        reading = {name: piece[name] for name in ("plain", "token_column", "start", "stop")}
         try:
             count = tag_files.tag_file(self.tagger, piece["source"], piece["part"], **reading)
             return {"source": piece["source"], "count": count, "error": ""}
-        except (ValueError, OSError) as error:  # as text: Ray would bury it in words of its own
+        except (ValueError, OSError, tf.errors.OpError) as error:
+            # As text, since Ray would bury it in words of its own.
             return {"source": piece["source"], "count": 0, "error": str(error)}
 
 
-def cut(source, target, plain):
-    """The pieces of a file, in order, as dicts for `PieceTagger`."""
+def cut(source, parts, reading):
+    """The pieces of a file, in order, as dicts for `PieceTagger`; `parts` is what they become."""
+    places = tag_files.pieces(source, PIECE, plain=reading["plain"])
     return [
-        {
-            "source": source,
-            "part": f"{target}.part-{number:05}",
-            "plain": plain,
-            "start": start,
-            "stop": stop,
-        }
-        for number, (start, stop) in enumerate(tag_files.pieces(source, PIECE, plain=plain))
+        {"source": source, "part": f"{parts}.{number:05}", "start": start, "stop": stop, **reading}
+        for number, (start, stop) in enumerate(places)
     ]
 
 
@@ -55,7 +54,9 @@ def tag_pieces(export, pieces, workers):
     dataset = ray.data.from_items(pieces, override_num_blocks=len(pieces))
     compute = ray.data.ActorPoolStrategy(size=workers)
     done = dataset.map(PieceTagger, fn_constructor_args=[export], compute=compute)
-    for result in done.iter_rows():
+    # To the end, also after an error: else workers would still write parts while they are deleted.
+    results = list(done.iter_rows())
+    for result in results:
         if result["error"]:
             raise ValueError(result["error"])
         counts[result["source"]] += result["count"]
@@ -64,13 +65,25 @@ def tag_pieces(export, pieces, workers):
 
 def join(parts, target):
     """Makes one file of its parts, which are deleted."""
-    with open(f"{target}.unfinished", "wb") as whole:
+    with tag_files.written_whole(target) as whole:
         for path in parts:
             with open(path, "rb") as part:
                 shutil.copyfileobj(part, whole)
-    os.replace(f"{target}.unfinished", target)
-    for path in parts:
-        os.remove(path)
+            os.remove(path)
+
+
+def tag_all(targets, directory, options):
+    """Writes every target, by way of parts in a directory; returns what `tag_pieces` does."""
+    reading = tag_files.reading_of(options)
+    pieces = {
+        target: cut(source, os.path.join(directory, os.path.basename(target)), reading)
+        for source, target in targets
+    }
+    everything = list(itertools.chain(*pieces.values()))
+    counts = tag_pieces(os.path.abspath(options.export), everything, options.workers)
+    for target, of_target in pieces.items():
+        join([piece["part"] for piece in of_target], target)
+    return counts
 
 
 def main(arguments=None):
@@ -82,13 +95,11 @@ def main(arguments=None):
         targets = tag_files.choose_targets(list(files), output)
         tag_files.Tagger(options.export)  # what is wrong with it is said here, and once
         pathlib.Path(output).mkdir(parents=True, exist_ok=True)
-        pieces = {pair: cut(*pair, options.plain) for pair in targets}
-        everything = [piece for of_file in pieces.values() for piece in of_file]
-        counts = tag_pieces(os.path.abspath(options.export), everything, options.workers)
+        with tempfile.TemporaryDirectory(prefix="parts-", dir=output) as directory:
+            counts = tag_all(targets, directory, options)
     except (ValueError, OSError) as error:
         raise SystemExit(f"tag_files_on_ray: {error}") from None
-    for (source, target), of_file in pieces.items():
-        join([piece["part"] for piece in of_file], target)
+    for source, target in targets:
         print(f"{target}: {counts.get(source, 0)} sentences")
 
 

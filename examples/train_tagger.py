@@ -206,7 +206,8 @@ def load_corpus(options):
     if options.train is None:
         corpus = generate_corpus(seed=0)
     else:
-        corpus = {part: read_columns(path, options.column) for part, path in files.items() if path}
+        columns = -1 if options.column is None else options.column, options.token_column
+        corpus = {part: read_columns(path, *columns) for part, path in files.items() if path}
     corpus["train"] = corpus["train"][: options.max_sentences]
     return corpus
 
@@ -239,7 +240,10 @@ def parse_options(arguments=None):
     parser.add_argument("--train", metavar="FILE", help="without it, a generated corpus is used")
     parser.add_argument("--dev", metavar="FILE", help="chooses the best epoch; needed with --train")
     parser.add_argument("--test", metavar="FILE", help="reported at the end")
-    parser.add_argument("--column", type=int, default=-1, help="of the tag, from 0; default: last")
+    parser.add_argument("--column", type=int, metavar="N", help="of the tag, from 0; default: last")
+    parser.add_argument(
+        "--token-column", type=int, metavar="N", help="of the token, from 0; default: the first"
+    )
     parser.add_argument("--scheme", metavar="NAME", help="of the tags; default: the one they fit")
     parser.add_argument("--max-sentences", type=int, metavar="N", help="train on the first N")
     parser.add_argument("--epochs", type=int)
@@ -253,6 +257,7 @@ def parse_options(arguments=None):
     parser.add_argument("--export", metavar="DIRECTORY", help="writes a SavedModel for serving")
     options = parser.parse_args(arguments)
     _check_options(parser, options)
+    _check_targets(parser, options)
     return options
 
 
@@ -263,12 +268,17 @@ def _check_options(parser, options):
         parser.error("--dev and --test need --train")
     if not options.train and options.scheme:
         parser.error("--scheme is that of the column files, and needs --train")
+    if options.token_column and options.column is None:
+        parser.error("--token-column needs --column: the last column need not be that of the tag")
     if options.constrain and options.softmax:
         parser.error("--constrain is for the CRF: a softmax chooses each tag by itself")
     if options.softmax and (options.save or options.export):
         parser.error("--softmax is for comparison and knows no tag names: it is not saved")
     if options.max_sentences is not None and options.max_sentences < 1:
         parser.error(f"--max-sentences must be at least 1, got {options.max_sentences}")
+
+
+def _check_targets(parser, options):
     if options.export and os.path.exists(options.export):
         parser.error(f"--export: {options.export} is there already, name the next version")
     if options.save and not options.save.endswith(".keras"):

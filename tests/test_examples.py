@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import os
 import pathlib
 import random
 import re
@@ -17,6 +18,7 @@ import tensorflow as tf
 import columns
 import corpus
 import demo
+import exports
 import hmm_as_crf
 import keras_crf
 import predicting
@@ -48,14 +50,95 @@ class TestColumns:
         assert columns.read_columns(path, column=1) == [(["São Paulo"], ["X"]), (["yes"], ["Y"])]
 
     @pytest.mark.parametrize(
+        "content",
+        [
+            "\ufeffa\tO\nb\tB-X\n\nc\tO\n",
+            "a\tO\nb\tB-X\n\n\ufeffc\tO\n",  # two files, joined
+            " a \tO\nb\tB-X \n\nc\tO\u00a0\n",
+            "a\tO\r\nb\tB-X\r\r\n\r\nc\tO",
+            "a\tO\nb\tB-X\n \t \nc\tO\n",
+            "-DOCSTART- -X- O O\n\na\tO\nb\tB-X\n-DOCSTART-\tO\nc\tO\n",
+            "# text = a b\n#\thttp://x.org\t1\na\tO\nb\tB-X\n\n# c\nc\tO\n",
+        ],
+        ids=["mark", "marks", "blanks", "CRLF", "blank lines", "DOCSTART", "comments"],
+    )
+    def test_what_is_not_of_token_or_tag_is_left_out(self, tmp_path, content):
+        path = write(tmp_path, content.encode())
+        assert columns.read_columns(path) == [(["a", "b"], ["O", "B-X"]), (["c"], ["O"])]
+
+    def test_a_number_sign_may_be_a_token(self, tmp_path):
+        path = write(tmp_path, b"#\tB-X\n1\tI-X\n\n#new\tO\n")
+        assert columns.read_columns(path) == [(["#", "1"], ["B-X", "I-X"]), (["#new"], ["O"])]
+
+    def test_conll_u(self, tmp_path):
+        lines = [
+            "# sent_id = 1",
+            "# text = Vámonos ya",
+            "1-2\tVámonos\t_\t_",
+            "1\tVamos\tir\tVERB",
+            "2\tnos\tnosotros\tPRON",
+            "2.1\t_\t_\t_",
+            "3\tya\tya\tADV",
+        ]
+        path = write(tmp_path, "\n".join(lines).encode())
+        expected = [(["Vamos", "nos", "ya"], ["VERB", "PRON", "ADV"])]
+        assert columns.read_columns(path, 3, token_column=1) == expected
+        assert columns.read_columns(path, -1, token_column=-3) == expected
+
+    def test_germeval(self, tmp_path):
+        text = "#\thttp://x.org [2009-10-17]\n1\tAus\tO\tO\n2\tBonn\tB-LOC\tO\n\n1\tSo\tO\tO\n"
+        path = write(tmp_path, text.encode())
+        expected = [(["Aus", "Bonn"], ["O", "B-LOC"]), (["So"], ["O"])]
+        assert columns.read_columns(path, 2, token_column=1) == expected
+        message = (
+            r"file.tsv:2: the first column counts the tokens of the sentence, from 1 on: "
+            r"'1.tAus.tO.tO'. Name the token's column, counted from 0, as with --token-column 1; "
+            r"with --token-column 0 these numbers are the tokens"
+        )
+        with pytest.raises(columns.ColumnFileError, match=message):
+            columns.read_columns(path)
+        assert columns.read_columns(path, 2, token_column=0)[0] == (["1", "2"], ["O", "B-LOC"])
+
+    @pytest.mark.parametrize("range_", ["2009-10", "1.5"])
+    def test_what_only_looks_like_a_range_of_conll_u_is_kept(self, tmp_path, range_):
+        path = write(tmp_path, f"{range_}\ta\tO\n{range_}\tb\tO\n".encode())
+        assert columns.read_columns(path, token_column=1) == [(["a", "b"], ["O", "O"])]
+
+    @pytest.mark.parametrize(
         ("content", "column", "message"),
         [
             (b"a\tO\nb O\n", -1, "file.tsv:2: expected at least 2 columns .*got 1: 'b O'"),
             (b"a\tO\n\nb\tO\n", 2, "file.tsv:1: expected at least 3 columns .*column 2, got 2"),
             (b"a\tO\nb\t\n", -1, "file.tsv:2: the tag is empty"),
             (b"a\tO\n\tO\n", -1, "file.tsv:2: the token is empty"),
-            (b"a\tO\n\xe3o\tO\n", -1, "file.tsv:2: not UTF-8 .byte 0xe3 at position 0"),
+            (b"a\tO\n \tO\n", -1, "file.tsv:2: the token is empty"),
+            (
+                b"a\tO\n\xe3o\tO\n",
+                -1,
+                "file.tsv:2: not UTF-8 .byte 0xe3 at position 0.: convert the file",
+            ),
+            ("a\tO\n".encode("utf-16"), -1, "file.tsv:1: not UTF-8 .byte 0xff at position 0"),
+            ("a\tO\n".encode("utf-16-le"), -1, "file.tsv:1: holds a zero byte: .*UTF-16"),
+            (
+                b"a\tO\n\nb\tO\rc\tO\r",
+                -1,
+                "file.tsv:3: holds a carriage return, the line end of old Macs: put line feeds",
+            ),
+            (
+                b"-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n",
+                -1,
+                "file.tsv:3: expected at least 2 columns separated by tabs, the tag in column -1, "
+                "got 1: 'EU NNP B-NP B-ORG'. Separated by spaces there would be 4: put tabs in "
+                "their place, as with tr -s ' '",
+            ),
+            (b"EU,NNP,B-ORG\n", -1, "Separated by ',' there would be 3: put tabs"),
+            (b"EU\tNNP B-ORG\n", -1, "file.tsv:1: the tag 'NNP B-ORG' holds a blank: columns"),
+            (b"a\tO\nb\tX\tO\n", -1, "file.tsv:2: 3 columns, where the first line .* has 2"),
+            (b"a\tO\n# b\n", -1, "file.tsv:2: expected at least 2 columns"),
+            (b"a\tO\n", 0, "file.tsv:1: token and tag are both in column 0 of 2: 'a.tO'"),
+            (b"a\tO\n", -2, "file.tsv:1: token and tag are both in column -2 of 2"),
             (b"\n\n", -1, "file.tsv:1: no sentences"),
+            (b"-DOCSTART-\tO\n# text\n", -1, "file.tsv:1: no sentences"),
             (b"", -1, "file.tsv:1: no sentences"),
         ],
     )
@@ -305,6 +388,7 @@ class TestTraining:
             (["--train", "a.tsv"], "--train needs --dev"),
             (["--dev", "a.tsv"], "--dev and --test need --train"),
             (["--scheme", "BIO"], "--scheme is that of the column files, and needs --train"),
+            (["--token-column", "1"], "--token-column needs --column: the last column need not be"),
             (["--constrain", "--softmax"], "--constrain is for the CRF: a softmax chooses each"),
             (["--softmax", "--save", "a.keras"], "--softmax is for comparison"),
             (["--save", "a.h5"], "--save must end in .keras, got a.h5"),
@@ -315,6 +399,14 @@ class TestTraining:
         with pytest.raises(SystemExit):
             train_tagger.parse_options(arguments)
         assert message in capsys.readouterr().err
+
+    def test_the_columns_of_token_and_tag_are_options(self, tmp_path):
+        path = str(write(tmp_path, b"1\ta\tB-X\t_\n2\tb\tO\t_\n"))
+        files = ["--train", path, "--dev", path]
+        options = train_tagger.parse_options([*files, "--column", "2", "--token-column", "1"])
+        assert train_tagger.load_corpus(options)["dev"] == [(["a", "b"], ["B-X", "O"])]
+        with pytest.raises(SystemExit, match=r"train_tagger: .*file\.tsv:1: the first column"):
+            train_tagger.main(files)
 
     def test_a_bad_file_ends_the_script_with_its_line(self, tmp_path):
         path = str(write(tmp_path, b"a\tO\nb\n"))
@@ -453,6 +545,98 @@ class TestConstrained:
 TOKENS = ["a", "flight", "from", "Rome", "to", "new", "york"]
 
 
+def standard_input(content):
+    return io.TextIOWrapper(io.BytesIO(content))
+
+
+def tagger_of(dtype="string", **options):
+    """An untrained model with a `CRFLayer` of these options at its end, or another layer."""
+    words = keras.Input((None,), dtype=dtype, name="words")
+    lookup = keras.layers.StringLookup(vocabulary=["a"], mask_token="")
+    ids = lookup(words) if dtype == "string" else words
+    features = keras.layers.Embedding(3, 2, mask_zero=True)(ids)
+    head = keras_crf.CRFLayer(2, **options) if options else keras.layers.Dense(2, name="scores")
+    return keras.Model(words, head(features))
+
+
+class TestTaggingOfBadInput:
+    @pytest.fixture(scope="class")
+    def stand_in(self, tmp_path_factory):
+        directory = str(tmp_path_factory.mktemp("stand_in") / "1")
+        exports.Counting().export(directory)
+        return directory
+
+    def test_nothing_there(self, tmp_path):
+        with pytest.raises(SystemExit, match="tag: no saved model and no export at nowhere"):
+            tag.main(["nowhere", "hi"])
+        with pytest.raises(SystemExit, match=r"tag: no export at .*: it holds no saved_model\.pb"):
+            tag.main([str(tmp_path), "hi"])
+
+    @pytest.mark.parametrize("name", ["read.me", "text.keras", "text.h5", "1/saved_model.pb"])
+    @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04hello", b"\x89HDF\r\n"])
+    def test_a_file_that_is_no_model(self, tmp_path, name, content):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        given = path.parent if "/" in name else path
+        wrong = "the export at .*1 is broken: " if "/" in name else f".*{name} is no saved model: "
+        with pytest.raises(SystemExit, match=f"tag: {wrong}"):
+            tag.main([str(given), "hi"])
+
+    @pytest.mark.parametrize(
+        ("dtype", "options", "problem"),
+        [
+            ("int32", {"tag_names": ["O", "X"]}, r"its inputs are \['int32'\], and not one of str"),
+            (
+                "string",
+                {"tag_names": None},
+                "its layer 'crf_layer.*' has no tag_names, as CRFLayer",
+            ),
+            ("string", {}, "its last layer 'scores' is no CRFLayer.output_mode=.one_hot"),
+            ("string", {"output_mode": "potentials"}, ".* is no CRFLayer.output_mode=.one_hot"),
+        ],
+    )
+    def test_a_model_that_is_no_tagger_of_words(self, tmp_path, dtype, options, problem):
+        path = str(tmp_path / "model.keras")
+        tagger_of(dtype, **options).save(path)
+        with pytest.raises(SystemExit, match=f"tag: the model at .* cannot tag words: {problem}"):
+            tag.main([path, "hi"])
+
+    def test_an_export_without_tag_names(self, tmp_path):
+        stand_in = exports.Counting()
+        specs = stand_in.tags.input_signature
+        ids = tf.function(lambda words, lengths: {"tag_ids": lengths}, input_signature=specs)
+        tf.saved_model.save(stand_in, str(tmp_path), signatures=ids)
+        message = (
+            r"tag: the export at .* takes lengths \(int32\), words \(string\) and gives tag_ids; "
+            "needed is one that takes words .* and gives tags; tags come with export_tagger.model, "
+            "directory, tag_names=...."
+        )
+        with pytest.raises(SystemExit, match=message):
+            tag.main([str(tmp_path), "hi"])
+
+    def test_a_saved_model_without_signatures(self, tmp_path):
+        tf.saved_model.save(tf.Module(), str(tmp_path))
+        with pytest.raises(SystemExit, match=r"has the signatures \[\]; needed is serving_default"):
+            tag.main([str(tmp_path), "hi"])
+
+    def test_bytes_that_are_not_utf_8(self, stand_in, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "stdin", standard_input("\ufeffa bc\n".encode() + b"\xe3o\n"))
+        with pytest.raises(
+            SystemExit, match=r"tag: standard input:2: not UTF-8 \(byte 0xe3 at position 0\)"
+        ):
+            tag.main([stand_in])
+        assert capsys.readouterr().out == "a\t1\nbc\t3\n\n"
+        with pytest.raises(SystemExit, match="tag: the text:1: not UTF-8"):
+            tag.main([stand_in, "hi", os.fsdecode(b"\xe3o")])
+
+    @pytest.mark.parametrize("line", [b"EU\tNNP\tB-ORG", b"rejects\tO ", b"-DOCSTART- -X- O O"])
+    def test_a_column_file_is_not_taken_for_text(self, stand_in, monkeypatch, line):
+        monkeypatch.setattr(sys, "stdin", standard_input(b"a\n" + line + b"\n"))
+        with pytest.raises(SystemExit, match="tag: standard input:2: a line of a column file, wh"):
+            tag.main([stand_in])
+
+
 @toys.masks_pass_concatenate
 class TestTagging:
     @pytest.fixture(scope="class")
@@ -475,7 +659,7 @@ class TestTagging:
 
     @pytest.mark.slow
     def test_an_export_tags_the_same(self, saved, exported, monkeypatch, capsys):
-        monkeypatch.setattr(sys, "stdin", io.StringIO("a flight\n\nto Rome\n"))
+        monkeypatch.setattr(sys, "stdin", standard_input(b"a flight\n\nto Rome\n"))
         tag.main([str(exported)])
         blocks = capsys.readouterr().out.strip().split("\n\n")
         model_tag = tag.load_tagger(saved)
@@ -483,10 +667,6 @@ class TestTagging:
             rows = [line.split("\t") for line in block.splitlines()]
             assert [tuple(row[:2]) for row in rows] == model_tag(tokens)
             assert all(0 <= float(row[2]) <= 1 for row in rows)
-
-    def test_nothing_there(self):
-        with pytest.raises(SystemExit, match="tag: no saved model and no export at nowhere"):
-            tag.main(["nowhere", "hi"])
 
     @pytest.mark.slow
     def test_the_export_runs_without_the_library(self, exported):

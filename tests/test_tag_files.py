@@ -68,6 +68,14 @@ class TestTagged:
         assert written == [(tokens, exports.Counting.alone(tokens)) for tokens in expected]
         assert "file.txt: 3 sentences" in capsys.readouterr().out
 
+    def test_documents_comments_and_other_columns_are_left_out(self, export, tmp_path):
+        lines = "# text = w1 zu\n1-2\tw1zu\tO\n1\tw1\tO\n2\tzu\tO\n\n-DOCSTART-\tO\n\n1\tw2\tO"
+        source = write(tmp_path / "in" / "file.tsv", ("\ufeff" + lines).encode())
+        run(export, tmp_path / "out", "--token-column", 1, source)
+        written = columns.read_columns(tmp_path / "out" / "file.tsv")
+        expected = [["w1", "zu"], ["w2"]]
+        assert written == [(tokens, exports.Counting.alone(tokens)) for tokens in expected]
+
     def test_a_very_long_sentence_and_one_token_alone(self, export, tmp_path):
         given = [["zu"], sentences(1, 1)[0] * 5000, ["são"]]
         source = write(tmp_path / "in" / "file.tsv", as_columns(given).rstrip())
@@ -130,7 +138,14 @@ class TestOnRay:
         line = as_columns(sentences()).count(b"\n") + 1
         with pytest.raises(SystemExit, match=f"tag_files_on_ray: .*file.tsv:{line}: not UTF-8"):
             on_ray(export, source, "--output", tmp_path / "out")
-        assert not (tmp_path / "out" / "file.tsv").exists()
+        assert list((tmp_path / "out").iterdir()) == []
+
+    def test_the_column_of_the_token_reaches_the_workers(self, on_ray, export, tmp_path):
+        source = write(tmp_path / "in" / "file.tsv", b"1\tw1\n2\tzu\n\n1\tw2\n" * 40)
+        run(export, tmp_path / "alone", source, "--token-column", 1)
+        on_ray(export, source, "--output", tmp_path / "out", "--token-column", 1)
+        together = (tmp_path / "out" / "file.tsv").read_bytes()
+        assert together == (tmp_path / "alone" / "file.tsv").read_bytes()
 
 
 class TestBadInput:
@@ -139,15 +154,53 @@ class TestBadInput:
         [
             (b"a\n\nb\n\xe3o\tX\n", r"file.tsv:4: not UTF-8 \(byte 0xe3 at position 0\)"),
             (b"a\tX\n\tX\n", "file.tsv:2: the token is empty"),
+            (
+                b"-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n",
+                "file.tsv:3: 1 column separated by tabs: 'EU NNP B-NP B-ORG'. Separated by spaces "
+                "there would be 4: put tabs in their place, as with .* Plain text, a sentence per "
+                "line, is for tag_files.py --plain",
+            ),
+            (b"EU,NNP,B-ORG\n", "file.tsv:1: .* Separated by ',' there would be 3: put tabs"),
+            (b"EU\tB-ORG\rrejects\tO\r", "file.tsv:1: holds a carriage return"),
+            (b"1\tAus\tO\n2\tBonn\tB-LOC\n", "file.tsv:1: the first column counts the tokens"),
         ],
     )
-    def test_a_bad_file_is_named_with_its_line_and_not_written_as_whole(
+    def test_a_bad_file_is_named_with_its_line_and_leaves_no_file(
         self, export, tmp_path, content, message
     ):
         source = write(tmp_path / "in" / "file.tsv", content)
         with pytest.raises(SystemExit, match=f"tag_files: .*{message}"):
             run(export, tmp_path / "out", source)
-        assert not (tmp_path / "out" / "file.tsv").exists()
+        assert list((tmp_path / "out").iterdir()) == []
+
+    def test_what_was_whole_before_the_bad_file_stays(self, export, tmp_path):
+        good = write(tmp_path / "in" / "good.tsv", as_columns(sentences(3)))
+        bad = write(tmp_path / "in" / "bad.tsv", as_columns(sentences(3)) + b"\n\tX\n")
+        with pytest.raises(SystemExit, match=r"bad\.tsv:\d+: the token is empty"):
+            run(export, tmp_path / "out", good, bad)
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["good.tsv"]
+
+    def test_an_interrupt_leaves_no_file(self, export, tmp_path):
+        def interrupted(**reading):
+            yield [b"a"], [b"O"]
+            raise KeyboardInterrupt
+
+        tagger = tag_files.Tagger(export)
+        tagger.tag = lambda sentences: interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            tag_files.tag_file(tagger, tmp_path / "in.tsv", tmp_path / "out.tsv")
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("line", ["EU\tB-ORG", "-DOCSTART- -X- O O"])
+    def test_a_column_file_is_not_taken_for_plain_text(self, export, tmp_path, line):
+        source = write(tmp_path / "in" / "file.tsv", f"a b\n{line}\n".encode())
+        with pytest.raises(SystemExit, match=r"file\.tsv:2: a line of a column file, where plain"):
+            run(export, tmp_path / "out", source, "--plain")
+
+    def test_the_line_is_that_of_the_file_in_a_piece_of_it_too(self, tmp_path):
+        source = write(tmp_path / "file.tsv", b"a\n\nb\n\n\xe3o\n")
+        with pytest.raises(columns.ColumnFileError, match=r"file\.tsv:5: not UTF-8"):
+            list(tag_files.read_sentences(source, start=3))
 
     def test_no_export_and_no_file_are_named(self, export, tmp_path):
         source = write(tmp_path / "file.tsv", b"a\n")
@@ -162,7 +215,7 @@ class TestBadInput:
         other = tf.Module()
         other.double = tf.function(lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([])])
         tf.saved_model.save(other, str(tmp_path), signatures=other.double)
-        with pytest.raises(ValueError, match=r"takes \['x'\] and gives \['y'\]; tag_files needs"):
+        with pytest.raises(ValueError, match=r"takes x \(float32\) and gives y; needed is one"):
             tag_files.Tagger(str(tmp_path))
 
     def test_no_file_is_written_over(self, export, tmp_path):
