@@ -39,7 +39,8 @@ def _under(rules, chain):
     """
     transitions, start, end = map(only_where, rules, chain[1:4])
     chain = chain._replace(transitions=transitions, start=start, end=end)
-    is_first, is_last = chain.at_first()[..., tf.newaxis], chain.at_last()[..., tf.newaxis]
+    # Not [..., tf.newaxis]: LiteRT has no slice of bools with an ellipsis.
+    is_first, is_last = (tf.expand_dims(steps, -1) for steps in (chain.at_first(), chain.at_last()))
     may_stand = (rules[1] | ~is_first) & (rules[2] | ~is_last)
     return chain._replace(potentials=only_where(may_stand, chain.potentials))
 

@@ -7,23 +7,52 @@ import tensorflow as tf
 
 from keras_crf import CRFLayer
 
-ROWS, TAGS = 1000, 5
+ROWS = 1000
+NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+TAGS = len(NAMES)
 STEPS = (1, 3, 8, 16, 40)
+MODES = ("int", "one_hot", "marginals", "potentials")
+
+OWN_RULES = ~np.tri(TAGS, k=-2, dtype=bool), np.arange(TAGS) < 4, np.arange(TAGS) > 0
+SCHEME = {"tag_names": NAMES, "scheme": "BIO"}
+OPTIONS = {
+    "scheme": SCHEME,
+    "own rules": {"scheme": OWN_RULES},
+    "no boundary": {"use_boundary": False},
+    "no kernel": {"use_kernel": False},
+    "pad_tag": {"pad_tag": -1},
+    "lengths": {"given": ("lengths",)},
+    "mask": {"given": ("mask",)},
+    "lr_multiplier and jit_compile": {"lr_multiplier": 5.0, "jit_compile": True},
+    "all": {**SCHEME, "use_kernel": False, "pad_tag": 7, "given": ("mask", "lengths")},
+}
+every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+every_mode = pytest.mark.parametrize("output_mode", MODES)
 
 to_litert = pytest.mark.skipif(
     "litert" not in keras.Model.export.__doc__, reason="this Keras does not export to LiteRT"
 )
 
 
-def of_words(steps, output_mode="int", lstm=False):
-    """Ids, of which 0 is dropped wherever it stands."""
+def of_words(steps, output_mode="int", lstm=False, given=(), **options):
+    """Ids, of which 0 is dropped wherever it stands; `given` to the CRF are a mask or lengths."""
+    keras.utils.set_random_seed(7)
     words = keras.Input((steps,), dtype="int32", name="words")
+    inputs = {
+        "mask": keras.Input((steps,), dtype="bool", name="mask"),
+        "lengths": keras.Input((), dtype="int32", name="lengths"),
+    }
     vectors = keras.initializers.RandomNormal(stddev=2)  # so that words have different tags
-    embedding = keras.layers.Embedding(30, 6, mask_zero=True, embeddings_initializer=vectors)
+    embedding = keras.layers.Embedding(
+        30, TAGS, mask_zero="mask" not in given, embeddings_initializer=vectors
+    )
     features = embedding(words)
     if lstm:
         features = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))(features)
-    return keras.Model(words, CRFLayer(TAGS, output_mode=output_mode)(features))
+    options = {"boundary_initializer": "random_normal", **options}
+    layer = CRFLayer(TAGS, output_mode=output_mode, **options)
+    inputs = {name: inputs[name] for name in given}
+    return keras.Model([words, *inputs.values()], layer(features, **inputs))
 
 
 def of_potentials(steps, output_mode="int"):
@@ -37,11 +66,12 @@ def of_potentials(steps, output_mode="int"):
 
 
 def random_inputs(model, steps):
-    """1,000 rows for each input of the model, by name; a fifth of the words are dropped."""
+    """1,000 rows for each input of the model, by name; a fifth of the steps are dropped."""
     rng = np.random.default_rng(steps)
     words = rng.integers(1, 30, [ROWS, steps]) * (rng.random([ROWS, steps]) < 0.8)
     everything = {
         "words": words.astype("int32"),
+        "mask": rng.random([ROWS, steps]) < 0.8,
         "potentials": rng.normal(size=[ROWS, steps, TAGS]).astype("float32"),
         "lengths": rng.integers(0, steps + 1, ROWS).astype("int32"),
     }
@@ -63,7 +93,7 @@ def assert_gives_what_the_model_gives(run, model, steps):
     expected = model.predict(given, batch_size=ROWS, verbose=0)
     result = run(inputs)
     if result.dtype == np.int32:
-        assert len(np.unique(result)) == TAGS
+        assert len(np.unique(result)) >= 3  # so that equality says something
         np.testing.assert_array_equal(result, expected)
     else:
         np.testing.assert_allclose(result, expected, atol=1e-6)
@@ -121,6 +151,28 @@ class TestLiteRT:
         for number in STEPS if steps is None else (steps,):
             assert_gives_what_the_model_gives(run, model, number)
 
+    def test_under_a_scheme_only_builtin_ops_are_needed(self, tmp_path):
+        model = of_words(None, **SCHEME)
+        run = self.converted(model, 1, tmp_path / "tagger.tflite")
+        assert_gives_what_the_model_gives(run, model, 8)
+
+    @pytest.mark.slow
+    @every_mode
+    @every_option
+    def test_every_option_in_every_output_mode_is_equal(self, tmp_path, options, output_mode):
+        model = of_words(None, output_mode, **options)
+        run = self.converted(model, 50, tmp_path / "tagger.tflite")
+        for steps in STEPS:
+            assert_gives_what_the_model_gives(run, model, steps)
+
+    @pytest.mark.slow
+    @every_mode
+    def test_a_scheme_and_an_lstm_are_equal(self, tmp_path, output_mode):
+        model = of_words(None, output_mode, lstm=True, **SCHEME)
+        run = self.converted(model, 1, tmp_path / "tagger.tflite")
+        for steps in STEPS:
+            assert_gives_what_the_model_gives(run, model, steps)
+
 
 @pytest.mark.slow
 class TestONNX:
@@ -150,6 +202,21 @@ class TestONNX:
     )
     def test_every_kind_of_model_and_output_is_equal_f9(self, tmp_path, make):
         model = make()
+        run = self.converted(model, tmp_path / "tagger.onnx")
+        for steps in STEPS:
+            assert_gives_what_the_model_gives(run, model, steps)
+
+    @every_mode
+    @every_option
+    def test_every_option_in_every_output_mode_is_equal(self, tmp_path, options, output_mode):
+        model = of_words(None, output_mode, **options)
+        run = self.converted(model, tmp_path / "tagger.onnx")
+        for steps in STEPS:
+            assert_gives_what_the_model_gives(run, model, steps)
+
+    @every_mode
+    def test_a_scheme_and_an_lstm_are_equal(self, tmp_path, output_mode):
+        model = of_words(None, output_mode, lstm=True, **SCHEME)
         run = self.converted(model, tmp_path / "tagger.onnx")
         for steps in STEPS:
             assert_gives_what_the_model_gives(run, model, steps)
