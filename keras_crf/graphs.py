@@ -4,7 +4,8 @@ TensorFlow traces a function into each graph that calls it, and it keeps the gra
 `tf.custom_gradient` until the process ends. A model that is gone would leave its graph behind. So
 what a distribution computes is traced into a graph of its own, once for each signature. Everything
 else calls that graph: eager code, and the graphs of models, in which the call is one node that
-TensorFlow inlines when the graph runs. The signature leaves the batch and time axes open.
+TensorFlow inlines when the graph runs. The signature leaves the time axis open, and the batch axis
+where it can.
 """
 
 import contextlib
@@ -118,12 +119,14 @@ def _open(leaf):
     """What the signature has for an argument: for a tensor its `tf.TensorSpec`, without B and T.
 
     Scores of tags, float [K] and [K, K], keep their shape, and others their axes behind [B, T].
+    A graph in which B is known keeps it: LiteRT needs the size of what a loop collects.
     """
     if not tf.is_tensor(leaf):
         return leaf
     shape = leaf.shape
-    if shape.rank > 2 or not leaf.dtype.is_floating:
-        shape = [None] * min(shape.rank, 2) + list(shape[2:])
+    if shape.rank > 2 or (shape.rank and not leaf.dtype.is_floating):
+        batch = None if tf.executing_eagerly() else shape[0]
+        shape = [batch, None, *shape[2:]][: shape.rank]
     return tf.TensorSpec(shape, leaf.dtype)
 
 

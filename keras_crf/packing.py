@@ -67,8 +67,12 @@ def only(values, where):
 def _gathered(values, sources, filled, places, kept):
     """values[b, sources[b, t]] where `filled`, else 0; its gradient goes back by `places`."""
     if not values.dtype.is_floating:  # such as tags, which have no gradient
-        return only(tf.gather(values, sources, batch_dims=1), filled)
+        return _plainly_gathered(values, sources, filled)
     return with_axes(_gathered_scores(values, sources, filled, places, kept), values.shape[:2])
+
+
+def _plainly_gathered(values, sources, filled):
+    return only(tf.gather(values, sources, batch_dims=1), filled)
 
 
 @as_graph
@@ -80,10 +84,9 @@ def _gathered_scores(values, sources, filled, places, kept):
     """
 
     # Of this graph, for the gradient of the gradient to find them.
-    sources, filled, places, kept = (tf.identity(x) for x in (sources, filled, places, kept))
+    places, kept = tf.identity(places), tf.identity(kept)
 
     def gradient(upstream):
-        return _gathered(upstream, places, kept, sources, filled), None, None, None, None
+        return _plainly_gathered(upstream, places, kept), None, None, None, None
 
-    gathered = only(tf.gather(values, sources, batch_dims=1), filled)
-    return tf.stop_gradient(gathered), gradient
+    return tf.stop_gradient(_plainly_gathered(values, sources, filled)), gradient
