@@ -160,7 +160,9 @@ class Decoding(Asking):
         True
         """
         n = checks.how_many(n, "n")
-        tags = self._run(_samples, n=n, seed=checks.seed(seed))
+        # As a tensor, for one cached graph to serve every n.
+        tags = self._run(_samples, n=tf.constant(n), seed=checks.seed(seed))
+        tags.set_shape([None, None, n])
         return tf.transpose(tags, [2, 0, 1])
 
     def tagging(self) -> Tagging:

@@ -11,9 +11,11 @@ where it can.
 import contextlib
 import contextvars
 import functools
+import threading
 
 import tensorflow as tf
 
+_tracing = threading.RLock()
 _has_gradients = contextvars.ContextVar("has_gradients", default=True)
 
 
@@ -46,7 +48,7 @@ def as_graph(function):
 
     Arguments that are no tensors are part of the signature: they must be hashable.
     """
-    return _traced_once(function, jit_compile=None)
+    return _cached_graphs(function)
 
 
 def as_graph_or_compiled(function):
@@ -59,7 +61,7 @@ def as_graph_or_compiled(function):
     to the next bucket, and the added steps are cut off the results.
     """
     plain = as_graph(function)
-    compiled = _traced_once(function, jit_compile=True)
+    compiled = _cached_graphs(function, jit_compile=True)
 
     @functools.wraps(function)
     def call(chain, packing, *others, jit_compile=False, **options):
@@ -81,23 +83,38 @@ def as_graph_or_compiled(function):
     return call
 
 
-def _traced_once(function, jit_compile):
+def _cached_graphs(function, jit_compile=None):
+    """The function, as one graph for each signature, which is traced before its first call.
+
+    One thread traces it, and the others wait. (`tf.function` would trace what new sizes and options
+    need in each thread that meets them, and would warn that it traces too often.)
+    """
+    graphs = {}
+
     @functools.wraps(function)
     def call(*arguments, **options):
-        if not tf.compat.v1.executing_eagerly_outside_functions():
-            return function(*arguments, **options)  # a graph of TensorFlow 1 calls no other graph
+        if _must_run_inline():
+            return function(*arguments, **options)
         given = (arguments, tuple(sorted(options.items())))
-        signature = tf.nest.map_structure(_open, given)
-        tensors = [leaf for leaf in tf.nest.flatten(given) if tf.is_tensor(leaf)]
-        return _graph(function, signature, jit_compile, _has_gradients.get())(*tensors)
+        signature = tf.nest.map_structure(_spec, given)
+        key = signature, _has_gradients.get()
+        if key not in graphs:
+            with _tracing:
+                if key not in graphs:
+                    graphs[key] = _traced(function, signature, jit_compile)
+        return graphs[key](*filter(tf.is_tensor, tf.nest.flatten(given)))
 
     return call
 
 
-@functools.cache
-def _graph(function, signature, jit_compile, has_gradients):
+def _must_run_inline():
+    """Where there are no graphs, and in a graph of TensorFlow 1, which calls no others."""
+    eagerly = tf.config.functions_run_eagerly() and tf.executing_eagerly()
+    return eagerly or not tf.compat.v1.executing_eagerly_outside_functions()
+
+
+def _traced(function, signature, jit_compile):
     """The function of the tensors of a signature, as a graph that belongs to no other graph."""
-    specs = [leaf for leaf in tf.nest.flatten(signature) if _is_spec(leaf)]
 
     def of_tensors(*tensors):
         remaining = iter(tensors)
@@ -106,27 +123,29 @@ def _graph(function, signature, jit_compile, has_gradients):
         )
         return function(*arguments, **dict(options))
 
+    graph = tf.function(of_tensors, autograph=False, jit_compile=jit_compile)
     with tf.init_scope():
-        graph = tf.function(of_tensors, autograph=False, jit_compile=jit_compile)
-        return graph.get_concrete_function(*specs)
+        return graph.get_concrete_function(*filter(_is_spec, tf.nest.flatten(signature)))
 
 
 def _is_spec(leaf):
     return isinstance(leaf, tf.TensorSpec)
 
 
-def _open(leaf):
-    """What the signature has for an argument: for a tensor its `tf.TensorSpec`, without B and T.
+def _spec(leaf):
+    """What the signature has for an argument: for a tensor its `tf.TensorSpec`.
 
-    Scores of tags, float [K] and [K, K], keep their shape, and others their axes behind [B, T].
-    A graph in which B is known keeps it: LiteRT needs the size of what a loop collects.
+    Eager code calls a graph that knows no size of any axis, so that one serves all. In a graph the
+    result has to be as wide as its potentials: K is kept, in scores of tags, float [K] and [K, K],
+    and behind [B, T]. B is kept too, since LiteRT needs the size of what a loop collects.
     """
     if not tf.is_tensor(leaf):
         return leaf
     shape = leaf.shape
-    if shape.rank > 2 or (shape.rank and not leaf.dtype.is_floating):
-        batch = None if tf.executing_eagerly() else shape[0]
-        shape = [batch, None, *shape[2:]][: shape.rank]
+    if tf.executing_eagerly():
+        shape = [None] * shape.rank
+    elif shape.rank > 2 or not leaf.dtype.is_floating:
+        shape = [*shape[:1], None, *shape[2:]][: shape.rank]
     return tf.TensorSpec(shape, leaf.dtype)
 
 
