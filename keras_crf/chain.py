@@ -46,6 +46,15 @@ class Chain(NamedTuple):
         legal = Chain(*scores, self.lengths)
         return legal._replace(potentials=legal.potentials + potentials)
 
+    def repeated(self, n):
+        """The chains of each row n times, one right after the other."""
+        transitions = tf.repeat(self.transitions, n, axis=0) if self.varies else self.transitions
+        return self._replace(
+            potentials=tf.repeat(self.potentials, n, axis=0),
+            transitions=transitions,
+            lengths=tf.repeat(self.lengths, n, axis=0),
+        )
+
     def padded(self, steps):
         """The same chains with steps added at the end, to `steps` in all."""
         transitions = pad(self.transitions, steps) if self.varies else self.transitions

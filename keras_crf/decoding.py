@@ -24,6 +24,7 @@ class BestPaths(NamedTuple):
 
     tags: tf.Tensor  # [B, k, T] int32, best path first; 0 on dropped steps
     score: tf.Tensor  # [B, k], score(tags); -inf where there is no k-th path
+    log_prob: tf.Tensor  # [B, k], log p(tags), in nats; -inf where there is no k-th path
 
 
 class Tagging(NamedTuple):
@@ -44,8 +45,9 @@ def _best_path(chain, steps):
 
 @as_graph_or_compiled
 def _best_paths(chain, steps, *, k):
-    tags, score = k_best.k_best(chain, k)
-    return steps.unpack(tags), tf.reshape(score, [-1])
+    ranked = k_best.k_best(chain, k)
+    scores = ranked.score, k_best.log_prob(chain, ranked, k)
+    return steps.unpack(ranked.tags), *(tf.reshape(x, [-1]) for x in scores)
 
 
 @as_graph_or_compiled
@@ -83,16 +85,20 @@ class Decoding(Asking):
         return self._run(_best_path)
 
     def top_k(self, k: int) -> BestPaths:
-        """The k best paths of each row: a named tuple `(tags [B, k, T] int32, score [B, k])`.
+        """The k best paths of each row: `(tags [B, k, T] int32, score [B, k], log_prob [B, k])`.
 
-        Best first, and all different. Of equally good paths the one with the lowest tag at the
-        last kept step goes first, then at the one before it, and so on; `top_k(1)` is `argmax`.
-        (What scores the same but for rounding may stand in either order.) Tags are 0 on dropped
-        steps. Where a row has fewer than k legal paths, what is left over has the score -inf and
-        tags 0, as has a row of NaN, whose scores are NaN. A row without kept steps has one path.
+        A named tuple. The paths of a row are all different, best first. Of equally good paths the
+        one with the lowest tag at the last kept step goes first, then at the one before it, and so
+        on; `top_k(1)` is `argmax`. (What scores the same but for rounding may stand in either
+        order.) `score` is the unnormalised score of each path, and `log_prob` is its log p in nats,
+        as exact as that of the method `log_prob`. Both are differentiable.
+
+        Tags are 0 on dropped steps. Where a row has fewer than k legal paths, the places that are
+        left over have tags 0, and -inf for `score` and `log_prob`. A row of NaN has tags 0, and NaN
+        for both. A row without kept steps has one path, with `score` and `log_prob` 0.
 
         Args:
-            k: Python int, at least 1.
+            k: Python int, at least 1. Eagerly, each new k is traced as a graph of its own.
 
         Raises:
             ValueError: another k.
@@ -107,10 +113,12 @@ class Decoding(Asking):
                 [0, 1]]], dtype=int32)
         >>> best.score.numpy()
         array([[2.5, 2. , 1.5]], dtype=float32)
+        >>> np.exp(best.log_prob).round(3)
+        array([[0.455, 0.276, 0.167]], dtype=float32)
         """
         k = checks.how_many(k, "k")
-        tags, score = self._run(_best_paths, k=k)
-        return BestPaths(tf.transpose(tags, [0, 2, 1]), tf.reshape(score, [-1, k]))
+        tags, *scores = self._run(_best_paths, k=k)
+        return BestPaths(tf.transpose(tags, [0, 2, 1]), *(tf.reshape(x, [-1, k]) for x in scores))
 
     def posterior_decode(self) -> tf.Tensor:
         """The legal path of which most tags are expected to be right, [B, T] int32.

@@ -88,7 +88,8 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
             step counts if both keep it.
         jit_compile: whether the methods run compiled by XLA, by themselves, whatever graph they
             are called in. Each compiles once for each batch size and for each of a few numbers of
-            steps (8, 12, 16, 24, 32, ...), to which rows are filled up.
+            steps (8, 12, 16, 24, 32, ...), to which rows are filled up. They have first derivatives
+            only: under a persistent `tf.GradientTape` TensorFlow raises for most of them.
 
     Raises:
         TypeError: potentials that are not floating point, lengths that are not whole numbers.
@@ -178,18 +179,13 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         >>> LinearChainCRF([[[0.0]], [[1.0]]], [[0.0]]).repeated(2).log_partition().numpy()
         array([0., 0., 1., 1.], dtype=float32)
         """
-
         n = checks.how_many(n, "n")
 
         def rows(tensor):
             return None if tensor is None else tf.repeat(tensor, n, axis=0)
 
         repeated = copy.copy(self)
-        chain = self._chain
-        transitions = rows(chain.transitions) if chain.varies else chain.transitions
-        repeated._chain = Chain(
-            rows(chain.potentials), transitions, chain.start, chain.end, rows(chain.lengths)
-        )
+        repeated._chain = self._chain.repeated(n)
         repeated._steps = Packing(*map(rows, self._steps))
         repeated._given, repeated._right = None, rows(self._right)
         return repeated

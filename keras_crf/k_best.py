@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_crf import likelihood
+from keras_crf import labels, likelihood
 from keras_crf.chain import Chain
 from keras_crf.graphs import custom_gradient
 from keras_crf.recursions import STEPS_PER_SCALING
 from keras_crf.scan import scan
-from keras_crf.scores import only_where
+from keras_crf.scores import forbidden, only_where
 
 # Merging is written out once for each of the k; for more, all K * k candidates are sorted.
 MOST_TO_MERGE = 16
@@ -198,3 +198,22 @@ def _scores(chain, tags):
         return tf.stop_gradient(scores), gradient
 
     return tf.transpose(value(paths, *chain))
+
+
+def log_prob(chain, ranked, k):
+    """log p(path) of each of the k best paths, [B, k], from that of the best path alone:
+
+        log p(y) = log p(best) + sum_t (score of y at step t - score of the best path at step t)
+
+    The scores of a step are subtracted before they are summed, in float64. So the difference is 0
+    at each step where the two paths agree, and large scores cost no digits.
+    """
+    rows, steps = tf.unstack(tf.shape(ranked.tags)[:2])
+    paths = tf.reshape(tf.transpose(ranked.tags, [0, 2, 1]), [rows * k, steps])
+    parts = likelihood.contributions(chain.repeated(k), paths)
+    scored = tf.add_n([tf.cast(part, tf.float64) for part in parts])
+    scored = tf.reshape(scored, [rows, k, steps])
+    less = tf.reduce_sum(scored - scored[:, :1], axis=2)
+    best = tf.cast(labels.log_prob(chain, ranked.tags[..., 0]), tf.float64)
+    log_prob = tf.cast(best[:, tf.newaxis] + less, ranked.score.dtype)
+    return tf.where(forbidden(ranked.score), ranked.score, log_prob)

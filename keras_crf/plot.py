@@ -180,12 +180,12 @@ class Path(NamedTuple):
 
 def _two_best(distribution, row, steps):
     """The best path and, where there is one, the second best."""
-    tags, scores = (np.asarray(value)[row] for value in distribution.top_k(2))
-    log_partition = np.asarray(distribution.log_partition())[row]
+    best = distribution.top_k(2)
+    tags, log_probs = np.asarray(best.tags)[row], np.asarray(best.log_prob)[row]
     return [
-        Path(path[steps], f"{name}, p = {np.exp(score - log_partition):.3g}")
-        for name, path, score in zip(("best path", "second best"), tags, scores, strict=True)
-        if score > -np.inf
+        Path(path[steps], f"{name}, p = {np.exp(log_prob):.3g}")
+        for name, path, log_prob in zip(("best path", "second best"), tags, log_probs, strict=True)
+        if log_prob > -np.inf
     ]
 
 

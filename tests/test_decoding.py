@@ -111,6 +111,15 @@ def test_the_k_best_paths_are_those_of_the_oracle_ties_in_order(regime, dtype, c
         assert answers[name].tags.dtype == np.int32
         assert_array_equal(answers[name].tags, tags[:, :k], err_msg=name)
         assert_array_equal(answers[name].score, score[:, :k], err_msg=name)
+        log_prob = log_prob_of(listed(case), answers[name].tags, score[:, :k])
+        tolerance = TOLERANCE[dtype]
+        assert_allclose(answers[name].log_prob, log_prob, tolerance, tolerance, err_msg=name)
+
+
+def log_prob_of(oracle, tags, score):
+    """log p of each of the k best paths, [B, k]; -inf where the score is."""
+    each = [oracle.log_prob(tags[:, rank]) for rank in range(tags.shape[1])]
+    return np.where(score > -np.inf, np.stack(each, axis=1), -np.inf)
 
 
 @in_every_way
@@ -283,10 +292,12 @@ def test_a_tag_of_probability_0_is_never_drawn():
 @given(chains((4, 6, 5)), st.sampled_from([1, 2, 5]))
 def test_the_k_best_of_a_chain_of_any_size_are_those_of_the_oracle(chain, k):
     scores, _ = chain
-    tags, score = top_k_of("graph", scores, k)
+    tags, score, log_prob = top_k_of("graph", scores, k)
     expected_tags, expected_score = Oracle(*scores).top_k(k)
     assert_array_equal(tags, expected_tags)
     assert_array_equal(score, expected_score)
+    expected = log_prob_of(Oracle(*scores), tags, score)
+    assert_allclose(log_prob, expected, rtol=1e-9, atol=1e-9)
 
 
 def top_k_of(regime, scores, k):
@@ -332,10 +343,13 @@ def test_small_shapes(shape, jit_compile):
     crf = LinearChainCRF(np.ones(shape, "float32"), np.zeros([tags] * 2), jit_compile=jit_compile)
     best = crf.top_k(4)
     assert best.tags.shape == (rows, 4, steps)
-    assert best.score.shape == (rows, 4)
+    assert best.score.shape == best.log_prob.shape == (rows, 4)
     paths = min(tags**steps, 4)
     assert_array_equal(best.score[:, :paths], np.full([rows, paths], steps))
-    assert_array_equal(best.score[:, paths:], np.full([rows, 4 - paths], -np.inf))
+    log_prob = np.full([rows, paths], -steps * np.log(tags))
+    assert_allclose(best.log_prob[:, :paths], log_prob, rtol=1e-6)
+    for left_over in (best.score[:, paths:], best.log_prob[:, paths:]):
+        assert_array_equal(left_over, np.full([rows, 4 - paths], -np.inf))
     assert_array_equal(crf.posterior_decode(), np.zeros([rows, steps]))
     assert_array_equal(crf.sample(2), np.zeros([2, rows, steps]))
 
@@ -348,10 +362,11 @@ def test_paths_of_far_apart_scores_keep_their_order(dtype):
     transitions = np.where(random.random([4, 4]) < 0.3, -1e30, 0).astype(dtype)
     transitions[0, 1] = -np.inf
     crf = LinearChainCRF(potentials, transitions)
-    tags, score = crf.top_k(4)
+    tags, score, log_prob = crf.top_k(4)
     assert np.all(np.diff(score) <= 0)
     for rank in range(4):
         assert_array_equal(crf.score(tags[:, rank]), score[:, rank])
+        assert_allclose(log_prob[:, rank], crf.log_prob(tags[:, rank]), rtol=1e-6)
     for row in tags.numpy():
         assert len(set(map(tuple, row))) == 4
     assert_array_equal(tags[:, 0], crf.argmax().tags)
@@ -359,7 +374,8 @@ def test_paths_of_far_apart_scores_keep_their_order(dtype):
 
 def test_all_but_forbidden_paths_come_last():
     potentials = np.array([[[0, -1e30, -1e9, -np.inf]] * 2], np.float32)
-    tags, score = LinearChainCRF(potentials, np.zeros([4, 4], np.float32)).top_k(10)
+    tags, score, log_prob = LinearChainCRF(potentials, np.zeros([4, 4], np.float32)).top_k(10)
+    assert_array_equal(log_prob, score)
     assert_array_equal(score[0, :3], np.float32([0, -1e9, -1e9]))
     assert_array_equal(tags[0, :4], [[0, 0], [2, 0], [0, 2], [2, 2]])
     assert_array_equal(score[0, 8:], [np.float32(-2e30), -np.inf])
@@ -373,9 +389,11 @@ def test_a_row_of_nan_is_nan_alone(regime):
         potentials = scores.potentials.copy()
         potentials[-1, 2, 1] = junk
         broken = scores._replace(potentials=potentials)
-        tags, score = top_k_of(regime, broken, 4)
+        tags, score, log_prob = top_k_of(regime, broken, 4)
         expected_tags, expected_score = Oracle(*scores).top_k(4)
         assert_array_equal(score[-1], [np.nan] * 4)
+        assert_array_equal(log_prob[-1], [np.nan] * 4)
+        assert not np.any(np.isnan(log_prob[:-1]))
         assert_array_equal(tags[-1], 0)
         assert_array_equal(tags[:-1], expected_tags[:-1])
         assert_array_equal(score[:-1], expected_score[:-1])
@@ -411,6 +429,63 @@ def test_paths_enough_set_off_no_check_of_numerics():
         tf.debugging.disable_check_numerics()
 
 
+@pytest.mark.parametrize("mask", [None, [[1, 0, 1], [0, 0, 1], [0, 1, 1]]], ids=["full", "holes"])
+def test_the_probabilities_of_all_paths_sum_to_1_in_each_row_of_a_batch(mask):
+    """With as many rows as paths, where one number for each row goes with each path as well."""
+    scores = 3 * np.random.default_rng(3).normal(size=[3, 3, 3]).astype("float32")
+    crf = LinearChainCRF(scores, scores[0], mask=mask)
+    few, all_of_them = crf.top_k(3), crf.top_k(27)
+    assert_array_equal(few.log_prob, all_of_them.log_prob[:, :3])
+    assert np.all(np.diff(few.log_prob) <= 0)
+    assert_allclose(np.exp(all_of_them.log_prob).sum(axis=1), [1, 1, 1], rtol=1e-6)
+    assert np.all(np.exp(few.log_prob).sum(axis=1) <= 1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "steps"),
+    [(1.0, 1000), (1e4, 1000), pytest.param(1.0, 100_000, marks=pytest.mark.slow)],
+)
+def test_log_prob_of_the_best_keeps_its_digits_in_long_rows_of_large_scores(size, steps):
+    """Two tags may change places at any step for almost nothing, so that many paths are close."""
+    random = np.random.default_rng(5)
+    potentials = random.uniform(-size, size, [2, steps, 4]).astype("float32")
+    potentials[..., 1] = potentials[..., 0] + random.normal(size=[2, steps])
+    transitions = random.uniform(-size, size, [4, 4]).astype("float32")
+    transitions[1], transitions[:, 1] = transitions[0], transitions[:, 0]
+    best = LinearChainCRF(potentials, transitions).top_k(3)
+    exact = LinearChainCRF(potentials.astype("float64"), transitions)
+    for rank in range(3):
+        right = exact.log_prob(best.tags[:, rank]).numpy()
+        assert np.all(np.abs(best.log_prob[:, rank] - right) <= 1e-5 * (1 + np.abs(right)))
+    assert np.max(best.log_prob) <= 1e-6
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_log_prob_of_the_best_has_the_gradient_of_log_prob(jit_compile):
+    potentials, transitions, start, end, mask = CASES["forbidden"]
+    scores = [tf.constant(array, tf.float32) for array in (potentials, transitions, start, end)]
+    weights = np.random.default_rng(6).normal(size=[ROWS, 3]).astype("float32")
+
+    def gradients(question):
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            crf = LinearChainCRF(
+                *scores[:2], start=scores[2], end=scores[3], mask=mask, jit_compile=jit_compile
+            )
+            paths = crf.top_k(3)
+            exists = paths.score > -np.inf
+            log_prob = tf.where(exists, question(crf, paths), 0)
+        return tape.gradient(log_prob, scores, weights)
+
+    def one_by_one(crf, paths):
+        return tf.stack([crf.log_prob(paths.tags[:, rank]) for rank in range(3)], axis=1)
+
+    of_all = gradients(lambda crf, paths: paths.log_prob), gradients(one_by_one)
+    for mine, expected in zip(*of_all, strict=True):
+        assert_allclose(mine, expected, atol=2e-6)
+    assert all(np.any(gradient) for gradient in of_all[1][:2])
+
+
 @pytest.mark.parametrize("question", ["top_k", "sample"])
 @pytest.mark.parametrize("number", [0, -1, True, 2.0, "2", None, np.ones(2, int)])
 def test_a_number_of_paths_that_is_none_is_refused_in_words(question, number):
@@ -434,7 +509,7 @@ def test_a_seed_that_is_none_is_refused_in_words(seed):
 def test_the_next_best_of_contrib_with_ties(dtype):
     potentials = np.array([[[4, 5, -3], [3, -1, 3], [-1, 2, 1]]], dtype)
     crf = LinearChainCRF(potentials, [[-3, 5, -2], [3, 4, 1], [1, 2, 1]])
-    tags, score = crf.top_k(6)
+    tags, score, _ = crf.top_k(6)
     assert_array_equal(score, [[18, 14, 14, 13, 11, 11]])
     assert_array_equal(tags[0], [[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 2, 1], [0, 0, 1], [1, 2, 2]])
     assert_array_equal(crf.posterior_decode(), [[1, 0, 1]])
@@ -451,7 +526,7 @@ def test_the_next_best_of_contrib_with_ties(dtype):
     ids=["full", "short", "hole"],
 )
 def test_the_next_best_of_allennlp(dtype, mask, paths, scores):
-    tags, score = golden.tagger(dtype, mask=mask).top_k(4)
+    tags, score, _ = golden.tagger(dtype, mask=mask).top_k(4)
     assert_array_equal(tags[1, :3], paths)
     assert_allclose(score[1, :3], scores, rtol=1e-5)
     if mask[0, 1]:
@@ -466,10 +541,9 @@ def test_mbr_goes_where_viterbi_does_not(dtype):
     crf = LinearChainCRF(np.log([golden.CHANCES]).astype(dtype), np.log(golden.CHANCES_OF_NEXT))
     assert_array_equal(crf.argmax().tags, [[1, 0, 2]])
     assert_array_equal(crf.posterior_decode(), [[1, 0, 0]])
-    tags, score = crf.top_k(4)
-    assert_array_equal(tags[0, :3], [[1, 0, 2], [0, 2, 0], [1, 0, 0]])
-    chances = np.exp(score[:, :3] - crf.log_partition()[:, tf.newaxis])
-    assert_allclose(chances, [[0.2481903, 0.1654602, 0.1489142]], rtol=1e-5)
+    best = crf.top_k(4)
+    assert_array_equal(best.tags[0, :3], [[1, 0, 2], [0, 2, 0], [1, 0, 0]])
+    assert_allclose(np.exp(best.log_prob)[:, :3], [[0.2481903, 0.1654602, 0.1489142]], rtol=1e-5)
 
 
 @every_dtype
@@ -490,7 +564,7 @@ def test_the_top_k_case_of_allennlp(dtype):
     potentials = np.array([[[1, 0, 0, 4], [1, 0, 6, 2], [0, 3, 0, 4]]], dtype)
     transitions = np.zeros([4, 4])
     transitions[0, 0], transitions[2, 1] = 1, 5
-    tags, score = LinearChainCRF(potentials, transitions).top_k(4)
+    tags, score, _ = LinearChainCRF(potentials, transitions).top_k(4)
     assert_array_equal(score, [[18, 15, 14, 14]])
     assert_array_equal(tags[0, :2], [[3, 2, 1], [0, 2, 1]])
 
@@ -498,11 +572,13 @@ def test_the_top_k_case_of_allennlp(dtype):
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_scores_of_the_best_have_a_gradient_and_what_is_served_has_none(jit_compile):
     potentials, transitions = tf.Variable([[[0.0, 1.0], [0.5, 0.0]]]), tf.Variable(np.zeros([2, 2]))
-    with tf.GradientTape(persistent=True) as tape:
-        crf = LinearChainCRF(potentials, transitions, jit_compile=jit_compile)
-        second = crf.top_k(3).score[0, 1]  # of the path 1 1
-        log_prob = crf.tagging().log_prob
-    gradients = tape.gradient(second, [potentials, transitions])
-    assert_array_equal(gradients[0], [[[0, 1], [0, 1]]])
-    assert_array_equal(gradients[1], [[0, 0], [0, 1]])
-    assert tape.gradient(log_prob, potentials) is None
+
+    def gradients(question):
+        with tf.GradientTape() as tape:
+            answer = question(LinearChainCRF(potentials, transitions, jit_compile=jit_compile))
+        return tape.gradient(answer, [potentials, transitions])
+
+    of_second = gradients(lambda crf: crf.top_k(3).score[0, 1])  # of the path 1 1
+    assert_array_equal(of_second[0], [[[0, 1], [0, 1]]])
+    assert_array_equal(of_second[1], [[0, 0], [0, 1]])
+    assert gradients(lambda crf: crf.tagging().log_prob) == [None, None]

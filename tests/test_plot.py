@@ -29,6 +29,7 @@ needs_top_k = pytest.mark.skipif(
 class KBest(NamedTuple):
     tags: np.ndarray
     score: np.ndarray
+    log_prob: np.ndarray
 
 
 class Listed:
@@ -49,7 +50,7 @@ class Listed:
             scores[b, : len(best)] = row.scores[best]
             for place, path in enumerate(row.paths[best]):
                 paths[b, place, kept] = path
-        return KBest(paths, scores)
+        return KBest(paths, scores, scores - self.oracle.log_partition()[:, np.newaxis])
 
 
 def distribution(steps=5, mask=None, make=Listed, names=NAMES, seed=0):
@@ -380,4 +381,5 @@ def test_the_pictures_of_the_docs_are_small_and_can_be_drawn_again(tmp_path, mon
 
 def second_is_first(crf, k):
     best = crf.argmax()
-    return KBest(np.stack([best.tags] * k, axis=1), np.stack([best.score] * k, axis=1))
+    several = (np.stack([x] * k, axis=1) for x in (*best, crf.log_prob(best.tags)))
+    return KBest(*several)
