@@ -132,6 +132,19 @@ class LinearChainCRF(Probability, Decoding, Information, Subpaths, HiddenMarkov)
         self._right = right
         self._jit_compile = jit_compile
 
+    def __repr__(self) -> str:
+        """B, T, K (None where a graph does not know them), the dtype, and the number of kept steps.
+
+        A graph does not know how many steps are kept, and leaves that out.
+
+        >>> LinearChainCRF([[[0.0, 1.0], [1.0, 0.0]]], [[0.0, 0.0], [0.0, 0.0]], lengths=[1])
+        LinearChainCRF(B=1, T=2, K=2, dtype=float32, kept_steps=1)
+        """
+        potentials, lengths = self._chain.potentials, self._chain.lengths
+        sizes = ", ".join(f"{n}={size}" for n, size in zip("BTK", potentials.shape, strict=True))
+        kept = "" if tf.is_symbolic_tensor(lengths) else f", kept_steps={lengths.numpy().sum()}"
+        return f"LinearChainCRF({sizes}, dtype={potentials.dtype.name}{kept})"
+
     def compiled(self) -> LinearChainCRF:
         """The same distribution with `jit_compile=True`.
 

@@ -487,3 +487,35 @@ def test_shapes_that_do_not_go_together_are_refused_when_the_graph_is_traced():
 
     with pytest.raises(ValueError, match=r"mask.*\(2, 5\).*\(2, 3, 4\)"):
         traced.get_concrete_function(tf.TensorSpec([2, 3, 4]))
+
+
+class TestRepr:
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({}, "LinearChainCRF(B=2, T=3, K=4, dtype=float32, kept_steps=6)"),
+            ({"lengths": [3, 0]}, "LinearChainCRF(B=2, T=3, K=4, dtype=float32, kept_steps=3)"),
+            (
+                {"mask": [[0, 1, 0]] * 2, "jit_compile": True},
+                "LinearChainCRF(B=2, T=3, K=4, dtype=float32, kept_steps=2)",
+            ),
+        ],
+        ids=["full", "lengths", "mask"],
+    )
+    def test_says_the_sizes_the_dtype_and_how_many_steps_are_kept(self, options, text):
+        assert repr(LinearChainCRF(POTENTIALS, SQUARE, **options)) == text
+
+    @pytest.mark.parametrize("jit_compile", [None, True])
+    def test_says_none_for_what_a_graph_does_not_know(self, jit_compile):
+        texts = []
+
+        def told(potentials):
+            texts.append(repr(LinearChainCRF(potentials, tf.zeros([4, 4], potentials.dtype))))
+            return potentials
+
+        spec = tf.TensorSpec([None, None, 4], tf.float64)
+        traced = tf.function(told, autograph=False, jit_compile=jit_compile)
+        traced.get_concrete_function(spec)
+        assert texts == ["LinearChainCRF(B=None, T=None, K=4, dtype=float64)"]
+        traced.get_concrete_function(tf.TensorSpec([None] * 3, tf.float16))
+        assert texts[1:] == ["LinearChainCRF(B=None, T=None, K=None, dtype=float32)"]
