@@ -96,13 +96,13 @@ def _cached_graphs(function, jit_compile=None):
         if _must_run_inline():
             return function(*arguments, **options)
         given = (arguments, tuple(sorted(options.items())))
-        signature = tf.nest.map_structure(_spec, given)
-        key = signature, _has_gradients.get()
-        if key not in graphs:
+        leaves = tf.nest.flatten(given)
+        signature = _has_gradients.get(), *map(_kind, leaves)
+        if signature not in graphs:
             with _tracing:
-                if key not in graphs:
-                    graphs[key] = _traced(function, signature, jit_compile)
-        return graphs[key](*filter(tf.is_tensor, tf.nest.flatten(given)))
+                if signature not in graphs:
+                    graphs[signature] = _traced(function, given, jit_compile)
+        return graphs[signature](*filter(tf.is_tensor, leaves))
 
     return call
 
@@ -113,27 +113,27 @@ def _must_run_inline():
     return eagerly or not tf.compat.v1.executing_eagerly_outside_functions()
 
 
-def _traced(function, signature, jit_compile):
-    """The function of the tensors of a signature, as a graph that belongs to no other graph."""
+def _traced(function, given, jit_compile):
+    """The function of the tensors in `given`, as a graph that belongs to no other graph."""
+    leaves = tf.nest.flatten(given)
+    constants = [None if tf.is_tensor(leaf) else (leaf,) for leaf in leaves]
+    structure = tf.nest.map_structure(lambda _: None, given)  # which holds no tensor
 
     def of_tensors(*tensors):
         remaining = iter(tensors)
-        arguments, options = tf.nest.map_structure(
-            lambda leaf: next(remaining) if _is_spec(leaf) else leaf, signature
-        )
+        values = [constant[0] if constant else next(remaining) for constant in constants]
+        arguments, options = tf.nest.pack_sequence_as(structure, values)
         return function(*arguments, **dict(options))
 
+    kinds = [_kind(leaf) for leaf in leaves if tf.is_tensor(leaf)]
+    specs = [tf.TensorSpec(shape, dtype) for dtype, shape in kinds]
     graph = tf.function(of_tensors, autograph=False, jit_compile=jit_compile)
     with tf.init_scope():
-        return graph.get_concrete_function(*filter(_is_spec, tf.nest.flatten(signature)))
+        return graph.get_concrete_function(*specs)
 
 
-def _is_spec(leaf):
-    return isinstance(leaf, tf.TensorSpec)
-
-
-def _spec(leaf):
-    """What the signature has for an argument: for a tensor its `tf.TensorSpec`.
+def _kind(leaf):
+    """What the signature has for an argument: for a tensor its dtype and shape, else itself.
 
     Eager code calls a graph that knows no size of any axis, so that one serves all. In a graph the
     result has to be as wide as its potentials: K is kept, in scores of tags, float [K] and [K, K],
@@ -141,12 +141,12 @@ def _spec(leaf):
     """
     if not tf.is_tensor(leaf):
         return leaf
-    shape = leaf.shape
+    shape = tuple(leaf.shape)
     if tf.executing_eagerly():
-        shape = [None] * shape.rank
-    elif shape.rank > 2 or not leaf.dtype.is_floating:
-        shape = [*shape[:1], None, *shape[2:]][: shape.rank]
-    return tf.TensorSpec(shape, leaf.dtype)
+        shape = (None,) * len(shape)
+    elif len(shape) > 2 or not leaf.dtype.is_floating:
+        shape = (*shape[:1], None, *shape[2:])[: len(shape)]
+    return leaf.dtype, shape
 
 
 def with_axes(results, axes):
