@@ -13,10 +13,18 @@ from keras_crf.raising import refuse_unless
 
 def tensor(value, name):
     """`value` as a dense tensor."""
-    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+    if isinstance(value, tf.SparseTensor):
         raise ValueError(
-            f"{name} must be a dense tensor, got a {type(value).__name__}. For a ragged one pass "
-            f"{name}.to_tensor(), and {name}.row_lengths() as lengths."
+            f"{name} must be a dense tensor, got a SparseTensor. Pass tf.sparse.to_dense({name})."
+        )
+    if isinstance(value, tf.RaggedTensor):
+        lengths = (
+            f", and {name}.row_lengths() as lengths."
+            if name in ("features", "potentials")
+            else ". Steps that the mask or the lengths of the features drop are not read."
+        )
+        raise ValueError(
+            f"{name} must be a dense tensor, got a RaggedTensor. Pass {name}.to_tensor(){lengths}"
         )
     return tf.convert_to_tensor(value)
 

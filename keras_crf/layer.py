@@ -10,10 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks
+from keras_crf import checks, layer_checks, weight_options
 from keras_crf.carrying import carry, let_ride, riding_mask
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.lost_mask import warn_where_lost
+from keras_crf.retracing import trace_again
 from keras_crf.rules import ILLEGAL_GOLD, Rules
 from keras_crf.tensor_like import TensorLike
 
@@ -42,7 +43,8 @@ class CRFLayer(keras.layers.Layer):
     read: it must be the tensor that this layer returned, with no layer behind it.
 
     Args:
-        num_tags: K, how many tags there are; tag ids are 0..K-1.
+        num_tags: K, the number of tags; tag ids are 0..K-1. Left out, it is the number of
+            `tag_names`.
         output_mode: what `call` returns:
             "one_hot": float [B, T, K], the Viterbi path, zeros on dropped steps, so that
                 `metrics=["accuracy"]` and `.argmax(-1)` work as they do for softmax;
@@ -51,13 +53,16 @@ class CRFLayer(keras.layers.Layer):
             "potentials": float [B, T, K], the scores, zeros on dropped steps.
         use_kernel: whether to project the features; without, they are the potentials and D is K.
         use_boundary: whether `start` and `end` are learned; without, they are zero.
-        tag_names: the K names of the tags, kept with the model for those who print or export.
+        tag_names: the K names of the tags, saved with the model. `export_tagger` and `plot` use
+            them.
         scheme: the name of the tag scheme that the names are written in, such as "BIO"; or rules of
             your own, bool `(transitions [K, K], start [K], end [K])`. What they rule out has
             probability 0, exactly, in the loss, in every decoder, in marginals, in samples and in
             the exported model: -inf is added to what the weights say, and no weight is changed.
-            See `LinearChainCRF.constrained`, `tags.allowed_transitions`. May be set later,
-            `layer.scheme = "BIO"`, for what is traced from then on: an export, or `compile`.
+            See `LinearChainCRF.constrained`, `tags.allowed_transitions`. It may be set later,
+            `layer.scheme = "BIO"`, as may `illegal_gold` and `tag_names`. Calls, `fit`, `evaluate`,
+            `predict`, saved models and exports that follow keep the new scheme. A `tf.function` of
+            your own that has called the layer keeps the old one: make it again.
         illegal_gold: what is done about true tags that break the scheme:
             "raise": `CRFLoss` refuses them, naming row, step and both tags. (XLA cannot raise, and
                 Keras compiles by it where there is a GPU: then the loss is NaN. See it named with
@@ -82,10 +87,11 @@ class CRFLayer(keras.layers.Layer):
             constrained is the weight as it is stored.
 
     Raises:
-        ValueError: `num_tags` below 1, an unknown `output_mode`, `tag_names` that are not K
-            different names, a `scheme` that is not theirs or under which rows of some length have
-            no legal path (the shortest is named); on call: features that are not [B, T, D], or not
-            K wide with `use_kernel=False`, and masks or lengths that do not go with them.
+        ValueError: `num_tags` below 1, or neither it nor `tag_names`; an unknown `output_mode`; an
+            argument of another CRF library; `tag_names` that are not K different names; a `scheme`
+            that is not theirs or under which rows of some length have no legal path (the shortest
+            is named); on call: features that are not [B, T, D], or not K wide with
+            `use_kernel=False`, and masks or lengths that do not go with them.
         TypeError: features that are not floating point.
 
     Source: Lafferty, McCallum and Pereira, "Conditional Random Fields", 2001; on top of a BiLSTM:
@@ -100,7 +106,7 @@ class CRFLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        num_tags: int,
+        num_tags: int | None = None,
         *,
         output_mode: str = "one_hot",
         use_kernel: bool = True,
@@ -125,48 +131,60 @@ class CRFLayer(keras.layers.Layer):
         boundary_constraint: str | dict | keras.constraints.Constraint | None = None,
         **kwargs: Any,
     ) -> None:
+        layer_checks.no_arguments_of_other_libraries(kwargs)
         super().__init__(**kwargs)
-        self.num_tags = checks.how_many(num_tags, "num_tags")
-        if output_mode not in OUTPUT_MODES:
-            raise ValueError(f"output_mode must be one of {OUTPUT_MODES}, got {output_mode!r}.")
-        self.output_mode = output_mode
+        self.rules: Rules | None = None
+        self.num_tags, self.tag_names = layer_checks.number_of_tags(num_tags, tag_names)
+        self.output_mode = layer_checks.one_of(output_mode, OUTPUT_MODES, "output_mode")
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
-        self.tag_names = checks.tag_names(tag_names, self.num_tags)
         self.scheme = scheme
-        if illegal_gold not in ILLEGAL_GOLD:
-            raise ValueError(f"illegal_gold must be one of {ILLEGAL_GOLD}, got {illegal_gold!r}.")
         self.illegal_gold = illegal_gold
         self.pad_tag = pad_tag
         if not lr_multiplier > 0:
             raise ValueError(f"lr_multiplier must be above 0, got {lr_multiplier}.")
         self.lr_multiplier = lr_multiplier
         self.jit_compile = jit_compile
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.transitions_initializer = keras.initializers.get(transitions_initializer)
-        self.boundary_initializer = keras.initializers.get(boundary_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.transitions_regularizer = keras.regularizers.get(transitions_regularizer)
-        self.boundary_regularizer = keras.regularizers.get(boundary_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
-        self.transitions_constraint = keras.constraints.get(transitions_constraint)
-        self.boundary_constraint = keras.constraints.get(boundary_constraint)
+        weight_options.set_on(self, locals())
         self.supports_masking = True
 
     @property
+    def tag_names(self) -> list[str] | None:
+        """The K names of the tags, or None."""
+        return None if self._tag_names is None else list(self._tag_names)
+
+    @tag_names.setter
+    def tag_names(self, tag_names: Iterable[str] | None) -> None:
+        names = checks.tag_names(tag_names, self.num_tags)
+        self._tag_names = None if names is None else tuple(names)  # Keras replaces lists
+        if isinstance(self.scheme, str):
+            self._set_rules(self.scheme)
+
+    @property
     def scheme(self) -> str | tuple | None:
-        """The scheme; set it on a trained layer, and what is traced from then on keeps it."""
+        """The scheme, which the layer and the models that it is in keep from when it is set."""
         return None if self.rules is None else self.rules.scheme
 
     @scheme.setter
     def scheme(self, scheme: str | tuple | list | None) -> None:
+        self._set_rules(scheme)
+
+    def _set_rules(self, scheme):
         self.rules = None if scheme is None else Rules(scheme, self.tag_names, self.num_tags)
+        trace_again(self)
+
+    @property
+    def illegal_gold(self) -> str:
+        """What is done about true tags that break the scheme; may be set like `scheme`."""
+        return self._illegal_gold
+
+    @illegal_gold.setter
+    def illegal_gold(self, illegal_gold: str) -> None:
+        self._illegal_gold = layer_checks.one_of(illegal_gold, ILLEGAL_GOLD, "illegal_gold")
+        trace_again(self)
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        width = self._width(input_shape)
+        width = layer_checks.width(input_shape)
         if self.use_kernel:
             self.kernel = self._weight("kernel", [width, self.num_tags], "kernel")
             self.bias = self._weight("bias", [self.num_tags], "bias")
@@ -181,19 +199,6 @@ class CRFLayer(keras.layers.Layer):
             self.start = self._weight("start", [self.num_tags], "boundary")
             self.end = self._weight("end", [self.num_tags], "boundary")
         self.input_spec = keras.layers.InputSpec(axes={-1: width})
-
-    def _width(self, input_shape):
-        if len(input_shape) != 3:
-            raise ValueError(
-                "features must have rank 3, [batch, time, features]; got rank "
-                f"{len(input_shape)}, the shape {tuple(input_shape)}."
-            )
-        if input_shape[2] is None:
-            raise ValueError(
-                "the last axis of the features must be known for the kernel to be made; got the "
-                f"shape {tuple(input_shape)}."
-            )
-        return input_shape[2]
 
     def _weight(self, name, shape, group):
         """A weight with the initializer, regularizer and constraint of its group.
@@ -325,7 +330,7 @@ class CRFLayer(keras.layers.Layer):
     def compute_output_shape(
         self, input_shape: Sequence[int | None], **kwargs: Any
     ) -> tuple[int | None, ...]:
-        self._width(input_shape)
+        layer_checks.width(input_shape)
         tags = () if self.output_mode == "int" else (self.num_tags,)
         return (*input_shape[:2], *tags)
 
@@ -336,20 +341,10 @@ class CRFLayer(keras.layers.Layer):
             warn_where_lost(inputs, self)
         # Traced, since the dtype depends on the output mode and not on the policy alone.
         given = {"mask": mask, "lengths": lengths, **kwargs}
+        inputs, given = keras.tree.map_structure(layer_checks.as_dense, (inputs, given))
         return keras.Operation.compute_output_spec(self, inputs, **given)
 
     def get_config(self) -> dict[str, Any]:
-        serialize = {
-            "initializer": keras.initializers.serialize,
-            "regularizer": keras.regularizers.serialize,
-            "constraint": keras.constraints.serialize,
-        }
-        groups = ("kernel", "bias", "transitions", "boundary")
-        attributes = {
-            f"{group}_{kind}": to_config(getattr(self, f"{group}_{kind}"))
-            for group in groups
-            for kind, to_config in serialize.items()
-        }
         return {
             **super().get_config(),
             "num_tags": self.num_tags,
@@ -362,5 +357,5 @@ class CRFLayer(keras.layers.Layer):
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,
             "jit_compile": self.jit_compile,
-            **attributes,
+            **weight_options.config(self),
         }

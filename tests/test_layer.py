@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import toys
 from keras_crf import CRFLayer, CRFLoss, distribution_of
+from keras_crf.layer_checks import ARGUMENTS_ELSEWHERE
 
 MODES = ("one_hot", "int", "marginals", "potentials")
 
@@ -309,8 +310,29 @@ class TestOptions:
         with pytest.raises(ValueError, match=f"lr_multiplier must be above 0, got {multiplier}"):
             CRFLayer(2, lr_multiplier=multiplier)
 
-    def test_tag_names_are_kept(self):
-        assert CRFLayer(2, tag_names=("O", "X")).tag_names == ["O", "X"]
+    @pytest.mark.parametrize("of_type", [list, tuple, iter, np.array])
+    def test_tag_names_are_a_list_as_given(self, of_type):
+        layer = CRFLayer(2, tag_names=of_type(["O", "X"]))
+        assert layer.tag_names == ["O", "X"]
+        assert type(layer.tag_names) is list
+        assert {type(name) for name in layer.tag_names} == {str}
+        layer.tag_names.append("Y")  # a list of the caller's own
+        assert layer.get_config()["tag_names"] == layer.tag_names == ["O", "X"]
+
+    @pytest.mark.parametrize("of_type", [list, tuple, iter])
+    def test_tag_names_are_counted_where_the_number_is_left_out(self, of_type):
+        layer = CRFLayer(tag_names=of_type(["O", "B-X", "I-X"]))
+        assert layer.num_tags == 3
+        assert layer.tag_names == ["O", "B-X", "I-X"]
+        assert layer(tf.zeros([1, 2, 4])).shape == (1, 2, 3)
+
+    def test_tag_names_may_be_set_and_the_scheme_is_read_anew_from_them(self):
+        layer = CRFLayer(tag_names=["O", "B-X", "I-X"], scheme="BIO")
+        layer.tag_names = ["B-X", "I-X", "O"]
+        np.testing.assert_array_equal(layer.rules.allowed.start, [True, False, True])
+        with pytest.raises(ValueError, match="tag_names must be 3 different names"):
+            layer.tag_names = ["O"]
+        assert layer.tag_names == ["B-X", "I-X", "O"]
 
     @pytest.mark.parametrize(
         ("tag_names", "message"),
@@ -417,12 +439,115 @@ class TestMasksOnTheirWayIn:
         assert np.all(np.any(gradient[1].numpy() != 0, axis=-1))
 
 
+def tenfold(tensor):
+    """Ten times a symbolic tensor, which Keras flags as sparse, as the real one is not."""
+    flagged = tensor * 10
+    assert flagged.sparse
+    return flagged
+
+
+class TestWhatKerasFlagsAsSparse:
+    """A product of a symbolic tensor and a Python number: the real tensor is dense."""
+
+    FEATURES = np.random.default_rng(0).normal(size=[2, 3, 2]).astype("float32")
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("use_kernel", [True, False])
+    def test_features_are_taken_as_those_of_rescaling(self, mode, use_kernel):
+        features = keras.Input((None, 2))
+        layer = CRFLayer(2, output_mode=mode, use_kernel=use_kernel)
+        of_product = keras.Model(features, layer(tenfold(features)))
+        of_layer = keras.Model(features, layer(keras.layers.Rescaling(10.0)(features)))
+        assert of_product.output.dtype == of_layer.output.dtype
+        np.testing.assert_array_equal(of_product(self.FEATURES), of_layer(self.FEATURES))
+
+    @pytest.mark.parametrize(
+        "behind", [keras.layers.Identity, lambda: keras.layers.Reshape((-1, 2))]
+    )
+    def test_layers_that_hand_the_flag_on_change_nothing(self, behind):
+        features = keras.Input((None, 2))
+        layer = CRFLayer(2, output_mode="potentials", use_kernel=False)
+        model = keras.Model(features, layer(behind()(tenfold(features))))
+        np.testing.assert_array_equal(model(self.FEATURES), self.FEATURES * 10)
+
+    def test_features_keep_the_mask_that_rides_on_them(self):
+        features = keras.Input((None, 2))
+        flagged = tenfold(features)
+        flagged._keras_mask = keras.Input((None,), dtype="bool")
+        outputs = CRFLayer(2)(flagged)
+        assert outputs._keras_mask is flagged._keras_mask
+
+    def test_a_mask_and_lengths_made_so_are_taken(self):
+        features = keras.Input((None, 2))
+        tenths = keras.Input((None,))
+        halves = keras.Input((), dtype="int32")
+        layer = CRFLayer(2, output_mode="int", pad_tag=-1)
+        by_mask = keras.Model([features, tenths], layer(features, mask=tenfold(tenths)))
+        tagged = by_mask([self.FEATURES, np.array([[0.1, 0, 0.1]] * 2, "float32")])
+        np.testing.assert_array_equal(tagged == -1, [[False, True, False]] * 2)
+        by_lengths = keras.Model([features, halves], layer(features, lengths=halves * 2))
+        tagged = by_lengths([self.FEATURES, np.array([1, 0], "int32")])
+        np.testing.assert_array_equal(tagged == -1, [[False, False, True], [True] * 3])
+
+    def test_a_model_of_them_trains_and_loads(self, tmp_path):
+        features = keras.Input((None, 2))
+        scores = tenfold(keras.layers.Dense(2)(features))
+        model = keras.Model(features, CRFLayer(2, use_kernel=False)(scores))
+        model.compile("sgd", loss=CRFLoss(), metrics=["accuracy"])
+        model.fit(self.FEATURES, np.zeros([2, 3], int), verbose=0)
+        model.save(tmp_path / "tagger.keras")
+        loaded = keras.models.load_model(tmp_path / "tagger.keras")
+        np.testing.assert_array_equal(loaded(self.FEATURES), model(self.FEATURES))
+
+
 class TestBadInput:
     @pytest.mark.parametrize("num_tags", [0, -1, 2.5, True])
     def test_num_tags_is_a_whole_number_from_1_on_b14(self, num_tags):
         message = f"num_tags must be a whole number of at least 1, .*got {num_tags}"
         with pytest.raises(ValueError, match=message):
             CRFLayer(num_tags)
+
+    def test_num_tags_is_no_list_of_names(self):
+        message = (
+            r"num_tags must be a whole number; got \['O', 'B-X'\]. Pass the names as "
+            r"CRFLayer\(tag_names=\[…\]\), and they are counted."
+        )
+        with pytest.raises(ValueError, match=message):
+            CRFLayer(["O", "B-X"])
+
+    def test_num_tags_or_tag_names_are_given(self):
+        message = r"needs the number of tags, CRFLayer\(9\), or .* CRFLayer\(tag_names=\[…\]\)"
+        with pytest.raises(ValueError, match=message):
+            CRFLayer(output_mode="int")
+
+    @pytest.mark.parametrize("name", ARGUMENTS_ELSEWHERE)
+    def test_arguments_of_other_libraries_are_named_with_what_to_do(self, name):
+        with pytest.raises(ValueError, match="arguments of other CRF libraries") as caught:
+            CRFLayer(9, **{name: 9})
+        assert f"{name}: {ARGUMENTS_ELSEWHERE[name]}. See docs/coming-from.md." in str(caught.value)
+
+    def test_units_alone_is_such_an_argument(self):
+        with pytest.raises(ValueError, match=r"units: use num_tags\. sparse_target: leave it out"):
+            CRFLayer(units=9, sparse_target=True)
+
+    def test_the_page_about_other_libraries_has_all_of_these_arguments(self):
+        page = (toys.ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+        rows = [line for line in page.splitlines() if line.startswith("| `")]
+        assert all(any(f"`{name}`" in row for row in rows) for name in ARGUMENTS_ELSEWHERE)
+
+    def test_other_unknown_arguments_are_refused_by_keras(self):
+        with pytest.raises(ValueError, match=r"Unrecognized keyword arguments.*number"):
+            CRFLayer(9, number=9)
+
+    @pytest.mark.parametrize("illegal_gold", ["allow", "ignore"])
+    def test_illegal_gold_is_known_also_where_it_is_set_later(self, illegal_gold):
+        layer = CRFLayer(2)
+        if illegal_gold == "allow":
+            layer.illegal_gold = illegal_gold
+            assert layer.get_config()["illegal_gold"] == "allow"
+        else:
+            with pytest.raises(ValueError, match=r"illegal_gold must be one of.*got 'ignore'"):
+                layer.illegal_gold = illegal_gold
 
     def test_output_mode_is_known(self):
         with pytest.raises(ValueError, match=r"output_mode must be one of .*'int'.*, got 'tags'"):
@@ -463,6 +588,25 @@ class TestBadInput:
         ragged = tf.RaggedTensor.from_row_lengths(toys.POTENTIALS[1], [1, 2])
         with pytest.raises(ValueError, match=r"dense.*Ragged.*to_tensor\(\).*row_lengths\(\)"):
             toys.layer_with(toys.TRANSITIONS)(ragged)
+
+    def test_sparse_features_are_refused_when_they_come(self):
+        sparse = tf.sparse.from_dense(toys.POTENTIALS)
+        message = r"features must be .*got a SparseTensor. Pass tf.sparse.to_dense\(features\)"
+        with pytest.raises(ValueError, match=message):
+            toys.layer_with(toys.TRANSITIONS)(sparse)
+
+    def test_ragged_labels_are_refused_with_what_the_loss_takes(self):
+        outputs = toys.layer_with(toys.TRANSITIONS)(toys.POTENTIALS, lengths=toys.LENGTHS)
+        ragged = tf.RaggedTensor.from_tensor(toys.LABELS, lengths=toys.LENGTHS)
+        with pytest.raises(ValueError, match="y_true must be a dense tensor") as caught:
+            CRFLoss()(ragged, outputs)
+        advice = (
+            "Pass y_true.to_tensor(). Steps that the mask or the lengths of the features drop are "
+            "not read."
+        )
+        assert str(caught.value).endswith(advice)
+        losses = CRFLoss(reduction="none")(ragged.to_tensor(), outputs)
+        np.testing.assert_allclose(losses, toys.LOSSES, atol=1e-5)
 
     def test_the_recipe_for_ragged_features_gives_the_right_loss_b12(self):
         kept_rows = tf.ragged.boolean_mask(toys.POTENTIALS, toys.MASK)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import toys
-from keras_crf import CRFLayer, CRFLoss, LinearChainCRF, crf, distribution_of
+from keras_crf import CRFLayer, CRFLoss, LinearChainCRF, crf, distribution_of, export_tagger
 
 eagerly_and_slowly_as_a_graph = pytest.mark.parametrize(
     "run_eagerly", [True, pytest.param(False, marks=pytest.mark.slow)]
@@ -370,6 +370,112 @@ class TestModelsInModels:
     def test_time_distributed_is_refused_d23(self):
         with pytest.raises(ValueError, match="features must have rank 3"):
             keras.layers.TimeDistributed(CRFLayer(3))(keras.Input((5, 4)))
+
+
+class TestASchemeSetLater:
+    """`layer.scheme = …` holds in what runs from then on, compiled by Keras before or not."""
+
+    NAMES = ["O", "B-X", "I-X"]
+    SCORES = np.array([[[0, 0, 9], [0, 0, 9], [9, 0, 8], [0, 0, 9]]], "float32")
+    FREE = np.array([[2, 2, 0, 2]])
+    LEGAL = np.array([[1, 2, 2, 2]])
+
+    def layer(self):
+        return CRFLayer(
+            tag_names=self.NAMES,
+            use_kernel=False,
+            transitions_initializer="zeros",
+            output_mode="int",
+            name="crf",
+        )
+
+    def model(self, layer, compiled=True):
+        model = keras.Sequential([keras.Input((None, 3)), layer])
+        if compiled:
+            model.compile(keras.optimizers.SGD(0.0), loss=CRFLoss())
+            model.optimizer.build(model.trainable_variables)
+        return model
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_is_kept_by_predict(self, compiled):
+        layer = self.layer()
+        model = self.model(layer, compiled)
+        np.testing.assert_array_equal(model.predict(self.SCORES, verbose=0), self.FREE)
+        layer.scheme = "BIO"
+        np.testing.assert_array_equal(model.predict(self.SCORES, verbose=0), self.LEGAL)
+        layer.scheme = None
+        np.testing.assert_array_equal(model.predict(self.SCORES, verbose=0), self.FREE)
+
+    def test_is_kept_by_fit_and_evaluate_and_so_is_illegal_gold(self):
+        layer = self.layer()
+        model = self.model(layer)
+        steps = (
+            lambda labels: model.fit(self.SCORES, labels, verbose=0).history["loss"][0],
+            lambda labels: model.evaluate(self.SCORES, labels, verbose=0),
+        )
+        free = [step(self.LEGAL) for step in steps]
+        layer.scheme = "BIO"
+        expected = -float(layer.distribution(self.SCORES).log_prob(self.LEGAL)[0])
+        assert [step(self.LEGAL) for step in steps] == [pytest.approx(expected, rel=1e-5)] * 2
+        assert free[0] > expected + 1
+        for step in steps:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="break the rules of BIO"):
+                step(self.FREE)
+        layer.illegal_gold = "allow"
+        for step in steps:
+            assert np.isfinite(step(self.FREE))
+
+    def test_is_kept_within_fit_when_a_callback_sets_it(self):
+        layer = self.layer()
+        model = self.model(layer)
+        setting = keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: setattr(layer, "scheme", "BIO")
+        )
+        losses = model.fit(
+            self.SCORES, self.LEGAL, epochs=2, callbacks=[setting], verbose=0
+        ).history["loss"]
+        assert losses[0] > losses[1] + 1
+
+    def test_is_kept_by_all_models_that_hold_the_layer_and_no_other_is_traced_again(self):
+        layer = self.layer()
+        inner = self.model(layer, compiled=False)
+
+        class Outer(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.inner = inner
+
+            def call(self, scores):
+                return self.inner(scores)
+
+        models = [inner, Outer()]
+        other = self.model(self.layer(), compiled=False)
+        for model in [*models, other]:
+            model.predict(self.SCORES, verbose=0)
+        before = other.predict_function
+        layer.scheme = "BIO"
+        for model in models:
+            np.testing.assert_array_equal(model.predict(self.SCORES, verbose=0), self.LEGAL)
+        assert other.predict_function is before
+
+    def test_is_kept_by_files_and_exports_made_after_it(self, tmp_path):
+        layer = self.layer()
+        model = self.model(layer, compiled=False)
+        model.predict(self.SCORES, verbose=0)
+        model.export(tmp_path / "free", verbose=False)
+        layer.scheme = "BIO"
+        model.save(tmp_path / "tagger.keras")
+        model.export(tmp_path / "export", verbose=False)
+        export_tagger(model, tmp_path / "1")
+        free, exported = (tf.saved_model.load(tmp_path / name) for name in ("free", "export"))
+        np.testing.assert_array_equal(free.serve(self.SCORES), self.FREE)
+        np.testing.assert_array_equal(exported.serve(self.SCORES), self.LEGAL)
+        tagger = tf.saved_model.load(tmp_path / "1")
+        (name,) = (tensor.name for tensor in model.inputs)
+        answer = tagger.signatures["unpadded"](**{name: tf.constant(self.SCORES)})
+        np.testing.assert_array_equal(answer["tag_ids"], self.LEGAL)
+        loaded = keras.models.load_model(tmp_path / "tagger.keras")
+        np.testing.assert_array_equal(loaded(self.SCORES), self.LEGAL)
 
 
 class TestBatchesOfAnySize:
