@@ -36,8 +36,10 @@ class CRFLayer(keras.layers.Layer):
 
     Masking: the mask that rides on the features is used, or the one given to `call`, which goes
     before it; `lengths` [B] narrows either. A dropped step is skipped, wherever it stands: the
-    chain runs over the kept steps as if the others were not there. A functional or Sequential model
-    that loses its mask on the way is warned when it is built.
+    chain runs over the kept steps as if the others were not there. There is a warning where a mask
+    is lost on the way to the layer: when a functional or Sequential model is built, and when a
+    subclassed one is first traced, by `fit` or `predict`. It does not find every loss in subclassed
+    models. `distribution_of(model(x)).mask` is what the layer has used.
 
     In every mode the output carries its `LinearChainCRF`, which `CRFLoss` and `distribution_of`
     read: it must be the tensor that this layer returned, with no layer behind it.
@@ -293,6 +295,8 @@ class CRFLayer(keras.layers.Layer):
         if not self.built:
             self.build(features.shape)
         mask = riding if mask is None else mask
+        if mask is None and lengths is None:
+            warn_where_lost(features, self)
         if mask is not None or lengths is not None:
             # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
             kept, _ = checks.mask_and_lengths(mask, lengths, features)
