@@ -10,21 +10,23 @@ import tensorflow as tf
 
 from keras_crf.raising import refuse_unless
 
+# What to do about a ragged tensor: of what a model takes, and of what a loss or a metric takes.
+GIVE_LENGTHS = "Pass {name}.to_tensor(), and {name}.row_lengths() as lengths."
+PAD = (
+    "Pass {name}.to_tensor(shape=[None, T]) for outputs of T steps. The mask of "
+    "the outputs tells padding, as Embedding(mask_zero=True) makes it of the model's inputs."
+)
 
-def tensor(value, name):
+
+def tensor(value, name, if_ragged=GIVE_LENGTHS):
     """`value` as a dense tensor."""
     if isinstance(value, tf.SparseTensor):
         raise ValueError(
             f"{name} must be a dense tensor, got a SparseTensor. Pass tf.sparse.to_dense({name})."
         )
     if isinstance(value, tf.RaggedTensor):
-        lengths = (
-            f", and {name}.row_lengths() as lengths."
-            if name in ("features", "potentials")
-            else ". Steps that the mask or the lengths of the features drop are not read."
-        )
         raise ValueError(
-            f"{name} must be a dense tensor, got a RaggedTensor. Pass {name}.to_tensor(){lengths}"
+            f"{name} must be a dense tensor, got a RaggedTensor. {if_ragged.format(name=name)}"
         )
     return tf.convert_to_tensor(value)
 

@@ -40,7 +40,7 @@ def compare(y_true, y_pred, sample_weight, number_of_tags, ignore_index):
 
 def _best_path(y_pred, number_of_tags):
     """Tags [B, T], the steps that the model keeps [B, T], and K if it is known."""
-    outputs, distribution = checks.tensor(y_pred, "y_pred"), carried(y_pred)
+    outputs, distribution = checks.tensor(y_pred, "y_pred", checks.PAD), carried(y_pred)
     if outputs.shape.rank not in (2, 3):
         raise ValueError(
             "y_pred must be tag ids, [batch, time], or [batch, time, tags]; got the shape "
@@ -84,7 +84,7 @@ def _mask(y_pred, tags):
 
 def _ids(y_true, predicted, number_of_tags):
     """y_true as ids [B, T], of whatever dtype."""
-    labels = checks.tensor(y_true, "y_true")
+    labels = checks.tensor(y_true, "y_true", checks.PAD)
     if labels.shape.rank == 3 and labels.shape[2] == 1:
         labels = tf.squeeze(labels, 2)
     if labels.shape.rank == 3:
@@ -104,7 +104,7 @@ def _largest(values):
 
 def _same_steps(values, name, predicted):
     """`values` [B, T], refused unless its axes are those of the predicted tags."""
-    values = checks.tensor(values, name)
+    values = checks.tensor(values, name, checks.PAD)
     if not values.shape.is_compatible_with(predicted.shape):
         raise ValueError(
             f"{name} must have the batch and time axes of y_pred, {predicted.shape}; got the shape "
@@ -117,7 +117,7 @@ def _weighted(sample_weight, predicted):
     """[B, T]: where the weight is not 0."""
     if sample_weight is None:
         return tf.ones(tf.shape(predicted), tf.bool)
-    weights = checks.tensor(sample_weight, "sample_weight")
+    weights = checks.tensor(sample_weight, "sample_weight", checks.PAD)
     if weights.shape.rank == 1:
         weights = weights[:, tf.newaxis]
     if weights.shape.rank == 2 and weights.shape[1] == 1:
@@ -136,5 +136,7 @@ def _tags(values, name, kept, number_of_tags):
     rule = f"{name} must lie in 0..{last} on kept steps"
     rule += ", or be ignore_index" if name == "y_true" else ""
     number_of_ids = tf.int64.max if number_of_tags is None else number_of_tags
-    tags, fits = label_checks.below(values, number_of_ids, kept, rule + "; got the tag {value}")
+    rule += "; got the tag {value}"
+    advice = label_checks.WAYS_OUT if name == "y_true" else ""
+    tags, fits = label_checks.below(values, number_of_ids, kept, rule, advice)
     return tf.cast(tags, tf.int32), right & fits

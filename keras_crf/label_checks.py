@@ -5,8 +5,14 @@ import tensorflow as tf
 from keras_crf import checks
 from keras_crf.raising import refuse_unless
 
+WAYS_OUT = (
+    "A step without a tag needs one of two things: a mask that drops it, from "
+    "Embedding(mask_zero=True) or by mask=… or lengths=…; or ignore_index=… in the loss, the "
+    "metric or log_prob, which keeps the step and lets it have any tag."
+)
 
-def tags(value, potentials, mask):
+
+def tags(value, potentials, mask, advice=""):
     """[B, T] int32 tags with 0 on dropped steps, and [B] bool of the rows whose tags are right."""
     tags = _with_steps(value, "tags", mask)
     if not tags.dtype.is_integer:
@@ -15,7 +21,7 @@ def tags(value, potentials, mask):
     tags = checks.same_steps(tags, "tags", potentials)
     last = "K-1" if potentials.shape[2] is None else potentials.shape[2] - 1
     message = f"tags must lie in 0..{last} on kept steps; got the tag {{value}}"
-    tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message)
+    tags, fits = below(tags, tf.shape(potentials, tf.int64)[2], mask, message, advice)
     return tf.cast(tags, tf.int32), tf.reduce_all(fits, axis=1)
 
 
@@ -39,11 +45,11 @@ def _with_steps(value, name, mask):
     return value[:, :number_of_steps]
 
 
-def below(ids, number_of_ids, kept, message):
+def below(ids, number_of_ids, kept, message, advice=""):
     """Ids [B, T] int64, 0 where dropped or out of range; and where they are in range or dropped."""
     ids = tf.where(kept, tf.cast(ids, tf.int64), 0)
     fits = (ids >= 0) & (ids < number_of_ids)
-    refuse_unless(fits, message, ids)
+    refuse_unless(fits, message, ids, advice=advice)
     return tf.where(fits, ids, 0), fits
 
 
@@ -60,9 +66,9 @@ def labels(value, potentials, mask, ignore_index=None):
     if value.shape.rank == 3:
         return _allowed_sets(value, potentials, mask)
     if ignore_index is None:
-        return tags(value, potentials, mask)
+        return tags(value, potentials, mask, WAYS_OUT)
     ignored = equal_to_index(value, checks.whole_number_or_none(ignore_index, "ignore_index"))
-    known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask)
+    known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask, WAYS_OUT)
     return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
 

@@ -13,6 +13,7 @@ from keras_crf.asking import broken_unless
 from keras_crf.carrying import distribution_of, is_stand_in, under_rules_of
 from keras_crf.tensor_like import TensorLike
 
+NO_TAG = tf.int64.min  # a label of no tag, and no ignore_index
 REDUCTIONS = ("sum_over_batch_size", "sum", "none", "mean_per_token")
 
 
@@ -47,7 +48,8 @@ class CRFLoss(keras.losses.Loss):
         y_true: tag ids [B, T] or [B, T, 1], in any dtype that holds whole numbers; or allowed sets
             [B, T, K] of 0 and 1, such as one-hot labels.
         y_pred: the output of a `CRFLayer`.
-        sample_weight: [B] or [B, 1], a weight for each row; or [B, T], one for each step.
+        sample_weight: [B] or [B, 1], a weight for each row; or [B, T], one for each step. Where the
+            weight is 0, a label that is no tag, such as -1, lets its step have any tag.
 
     Raises:
         ValueError: an output that carries no distribution; y_true of another shape; a label that is
@@ -85,31 +87,36 @@ class CRFLoss(keras.losses.Loss):
             if is_stand_in(y_pred):
                 return self._of_stand_in(y_pred)
             rows, steps = _weights(sample_weight, y_pred)
-            losses = self._losses(y_true, y_pred, steps)
-            return self._reduced(_weighted(losses, rows), y_pred)
+            losses = self._losses(y_true, y_pred, rows, steps)
+            losses = losses if rows is None else _weighted(losses, rows)
+            return self._reduced(losses, y_pred)
 
     def call(self, y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         """The loss of each row, [B]."""
-        return self._losses(y_true, y_pred, None)
+        return self._losses(y_true, y_pred, None, None)
 
-    def _losses(self, y_true, y_pred, step_weights):
-        """The loss of each row, [B], its steps weighted by `step_weights` [B, T] or None."""
+    def _losses(self, y_true, y_pred, rows, steps):
+        """The loss of each row, [B], its steps weighted by `steps` [B, T] or None.
+
+        What has weight 0, by the weights of rows or of steps, may carry labels that are no tags.
+        """
         distribution = distribution_of(y_pred)
+        excused = _excused(rows, steps, distribution.mask)
 
-        def of_labels(labels):
-            return self._of_labels(labels, distribution, step_weights)
+        def of_labels(labels, ignore_index):
+            return self._of_labels(labels, distribution, steps, ignore_index)
 
-        return _under_rules(of_labels, y_true, y_pred, self.ignore_index)
+        return _under_rules(of_labels, y_true, y_pred, self.ignore_index, excused)
 
-    def _of_labels(self, labels, distribution, step_weights):
+    def _of_labels(self, labels, distribution, step_weights, ignore_index):
         if self.tag_weights is not None:
             of_tags = self._weights_of_tags(labels, distribution)
             step_weights = (
                 of_tags if step_weights is None else of_tags * tf.cast(step_weights, of_tags.dtype)
             )
         if step_weights is None:
-            return -distribution.log_prob(labels, self.ignore_index)
-        terms = distribution.token_log_prob(labels, self.ignore_index)
+            return -distribution.log_prob(labels, ignore_index)
+        terms = distribution.token_log_prob(labels, ignore_index)
         step_weights = tf.where(distribution.mask, tf.cast(step_weights, terms.dtype), 0)
         return -tf.reduce_sum(_weighted(terms, step_weights), axis=1)
 
@@ -158,7 +165,8 @@ def crf_loss(y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
         loss_t = -log p(y_t given the tags before it, and x)        sum_t loss_t = -log p(y_true)
 
     For `compile(loss=crf_loss)`, where Keras itself applies masks, `sample_weight` [B, T] and the
-    mean: over the steps that the mask of the output keeps. `CRFLoss` has the mean over rows.
+    mean: over the steps that the mask of the output keeps. `CRFLoss` has the mean over rows. Keras
+    does not show it the weights, so that labels must be tags where their weight is 0, too.
 
     Args:
         y_true: tag ids [B, T] or [B, T, 1], or allowed sets [B, T, K], as for `CRFLoss`.
@@ -184,42 +192,78 @@ def _weighted(values, weights):
     return tf.math.multiply_no_nan(values, tf.cast(weights, values.dtype))
 
 
-def _under_rules(ask, y_true, y_pred, ignore_index=None):
-    """`ask(labels)`, [B, ...], of labels that keep the scheme of the layer, if it has one.
+def _under_rules(ask, y_true, y_pred, ignore_index=None, excused=None):
+    """`ask(labels, ignore_index)`, [B, ...], of labels that keep the scheme of the layer, if any.
 
-    Where nothing can be raised, NaN for the rows whose labels do not.
+    Where nothing can be raised, NaN for the rows whose labels do not. A label that is no tag, on a
+    step [B, T] that is excused, lets the step have any tag.
     """
     distribution, under_rules = distribution_of(y_pred), under_rules_of(y_pred)
-    labels = _labels(y_true, distribution)
-    if under_rules is None:
-        return ask(labels)
-    labels, right = under_rules(labels, distribution, ignore_index)
-    return broken_unless(right, ask(labels))
+
+    def answer(labels, ignore_index):
+        if under_rules is None:
+            return ask(labels, ignore_index)
+        labels, right = under_rules(labels, distribution, ignore_index)
+        return broken_unless(right, ask(labels, ignore_index))
+
+    labels = _labels(y_true, distribution, excused)
+    if excused is None:
+        return answer(labels, ignore_index)
+    unknown = excused & ~_is_tag(labels, distribution)
+    if labels.shape.rank == 3:
+        return answer(tf.where(unknown[..., tf.newaxis], tf.ones_like(labels), labels), None)
+    any_tag = NO_TAG if ignore_index is None else ignore_index
+    labels = tf.where(unknown, tf.cast(any_tag, labels.dtype), labels)
+    if ignore_index is not None:
+        return answer(labels, ignore_index)
+    # Single tags are cheaper than sets of them, which are needed only where a tag is unknown.
+    return tf.cond(
+        tf.reduce_any(unknown), lambda: answer(labels, any_tag), lambda: answer(labels, None)
+    )
 
 
-def _labels(y_true, distribution):
+def _is_tag(labels, distribution):
+    """[B, T] bool: where labels are tags, or sets of some."""
+    if labels.shape.rank == 3:
+        return tf.reduce_any(tf.cast(labels, tf.bool), axis=2)
+    return (labels >= 0) & (labels < tf.shape(distribution.potentials, labels.dtype)[2])
+
+
+def _labels(y_true, distribution, excused):
     """y_true as whole numbers [B, T], or as the allowed sets [B, T, K] that it is."""
-    labels = checks.tensor(y_true, "y_true")
+    labels = checks.tensor(y_true, "y_true", checks.PAD)
     if labels.shape.rank == 3:
         if labels.shape[2] != 1:
-            return labels
+            return checks.like_potentials(distribution.potentials, labels, "tags as allowed sets")
         labels = tf.squeeze(labels, 2)
     if labels.shape.rank is not None:  # Keras forgets it after batches of [B, T] and [B, T, 1]
         checks.rank(labels, "y_true", "[batch, time]")
     labels = checks.same_steps(labels, "y_true", distribution.potentials)
     if labels.dtype.is_floating:
+        if excused is not None:
+            labels = tf.where(excused & tf.not_equal(labels, tf.round(labels)), -1, labels)
         labels, right = label_checks.whole(labels, "y_true", distribution.mask)
-        labels = tf.where(right, labels, tf.int64.min)  # no tag, and no ignore_index
-    return labels
+        return tf.where(right, labels, NO_TAG)
+    if not labels.dtype.is_integer:
+        raise TypeError(f"y_true must hold whole numbers, got {labels.dtype.name}.")
+    return tf.cast(labels, tf.int64)
+
+
+def _excused(rows, steps, mask):
+    """[B, T] bool: the kept steps of weight 0; None where there are no weights."""
+    if steps is None and rows is None:
+        return None
+    weights = rows[:, tf.newaxis] if steps is None else steps
+    return mask & ~tf.cast(weights, tf.bool)
 
 
 def _weights(sample_weight, y_pred):
-    """(weights of rows [B] or 1, weights of steps [B, T] or None)."""
+    """Weights of rows [B], and of steps [B, T]; both or one of them None."""
     if sample_weight is None:
-        return 1.0, None
-    weights = checks.tensor(sample_weight, "sample_weight")
+        return None, None
+    weights = checks.tensor(sample_weight, "sample_weight", checks.PAD)
     if weights.shape.rank == 2 and weights.shape[1] != 1:
-        return 1.0, checks.same_steps(weights, "sample_weight", y_pred)
+        return None, checks.same_steps(weights, "sample_weight", y_pred)
     return _row_weights(weights, y_pred), None
 
 

@@ -1,25 +1,27 @@
 """Wrong values: an error at once where code runs eagerly, and when the graph runs otherwise."""
 
-import string
-
 import numpy as np
 import tensorflow as tf
 
 
-def refuse_unless(right, message, shown, axes=("row", "step"), names=None):
+def refuse_unless(right, message, shown, axes=("row", "step"), names=None, advice=""):
     """Raises `message` where TensorFlow can, about the first place that is not `right`.
+
+    Eagerly the values stand in the message. A graph cannot put them there, since XLA has no op for
+    strings: its message names the values, and their numbers follow it in one list.
 
     Args:
         right: bool tensor over rows, [B], or rows and steps, [B, T].
         message: what is wrong, with {value} where the value goes, or {name} for each of `shown`.
         shown: tensor of the shape of `right` that holds the values; or several, by name.
         axes: the words for a place along the axes.
-        names: what the values stand for, if they are ids. (Under XLA there are no strings, so that
-            a graph gives the ids, and the names of all beside.)
+        names: what the values stand for, if they are ids. A graph gives the ids and this list.
+        advice: a sentence on what to do, behind the place.
     """
     shown = shown if isinstance(shown, dict) else {"value": shown}
     axes = axes[: right.shape.rank]
     message += " at " + ", ".join(f"{axis} {{{axis}}}" for axis in axes) + "."
+    advice = f" {advice}" if advice else ""
     if tf.executing_eagerly():
         wrong = np.argwhere(~right.numpy())
         if len(wrong):
@@ -27,12 +29,12 @@ def refuse_unless(right, message, shown, axes=("row", "step"), names=None):
             values = {name: tensor.numpy()[place] for name, tensor in shown.items()}
             if names is not None:
                 values = {name: names[value] for name, value in values.items()}
-            raise ValueError(message.format(**values, **dict(zip(axes, place, strict=True))))
+            message = message.format(**values, **dict(zip(axes, place, strict=True)))
+            raise ValueError(message + advice)
     else:
-        data = _assertion_data(right, message, shown, axes)
         if names is not None:
-            data.append("Tags: " + ", ".join(f"{tag} {name}" for tag, name in enumerate(names)))
-        tf.debugging.Assert(tf.reduce_all(right), data)
+            advice += f" Tags: {', '.join(f'{tag} {name}' for tag, name in enumerate(names))}."
+        _assert(right, message, shown, axes, advice)
 
 
 def earliest(broken):
@@ -46,8 +48,8 @@ def _numbered(values):
     return tf.reshape(tf.range(tf.size(values)), tf.shape(values))
 
 
-def _assertion_data(right, message, shown, axes):
-    """The words of the message as strings, and between them the tensors they speak of."""
+def _assert(right, message, shown, axes, advice):
+    """Fails when the graph runs, with the message and the numbers that it names, in their order."""
     steps = tf.maximum(tf.shape(right)[-1], 1) if right.shape.rank == 2 else 1
     is_first = earliest(~right)
 
@@ -55,7 +57,11 @@ def _assertion_data(right, message, shown, axes):
         return tf.reduce_sum(tf.where(is_first, values, tf.zeros_like(values)))
 
     first = at_first(_numbered(right))
-    tensors = dict(zip(axes, (first // steps, first % steps), strict=False))
-    tensors |= {name: at_first(values) for name, values in shown.items()}
-    parsed = string.Formatter().parse(message)
-    return [part for words, name, *_ in parsed for part in (words, tensors.get(name, ""))]
+    numbers = {name: at_first(values) for name, values in shown.items()}
+    numbers |= dict(zip(axes, (first // steps, first % steps), strict=False))
+    exact = any(number.dtype.is_floating for number in numbers.values())
+    dtype = tf.float64 if exact else tf.int64
+    listed = tf.stack([tf.cast(number, dtype) for number in numbers.values()])
+    words = message.format(**{name: f"<{name}>" for name in numbers}) + advice
+    data = [f"{words} {', '.join(numbers)}:", listed]
+    tf.debugging.Assert(tf.reduce_all(right), data, summarize=len(numbers))

@@ -1,6 +1,8 @@
 """CRFLoss: its numbers, reductions, weights, gradient, and what it refuses."""
 
+import functools
 import json
+import re
 
 import keras
 import numpy as np
@@ -8,9 +10,14 @@ import pytest
 import tensorflow as tf
 
 import toys
-from keras_crf import CRFLayer, CRFLoss, crf_loss, distribution_of
+from keras_crf import CRFLayer, CRFLoss, crf_loss, distribution_of, label_checks
 
 LN2 = np.log(2)
+RUNS = {
+    "eager": lambda function: function,
+    "graph": tf.function,
+    "compiled": functools.partial(tf.function, jit_compile=True),
+}
 
 
 def x1_outputs(**options):
@@ -181,6 +188,68 @@ class TestSampleWeight:
         steps = loss(toys.LABELS, outputs, sample_weight=[[1, 1, 1], [1, 0, 1]])
         assert np.isfinite(steps).all()
 
+    @pytest.mark.parametrize("run", RUNS)
+    @pytest.mark.parametrize("rules", [{}, {"tag_names": ["O", "B-X"], "scheme": "BIO"}])
+    def test_of_0_excuses_a_label_that_is_no_tag_as_in_the_metrics(self, run, rules):
+        layer = toys.layer_with(toys.TRANSITIONS, **rules)
+
+        @RUNS[run]
+        def losses(labels, weights):
+            outputs = layer(toys.POTENTIALS, lengths=toys.LENGTHS)
+            return CRFLoss(reduction="none")(labels, outputs, sample_weight=weights)
+
+        weights = np.array([[1, 1, 1], [2, 0, 1]], "float32")
+        unknown = np.array([[0, 1, 1], [1, -1, 1]])
+        terms = distribution_of(x1_outputs(**rules)).token_log_prob(unknown, ignore_index=-1)
+        expected = -(weights * terms.numpy() * toys.MASK).sum(axis=1)
+        for wrong in (-1, 2, -100):
+            labels = np.where(unknown < 0, wrong, unknown)
+            np.testing.assert_allclose(losses(labels, weights), expected, atol=1e-5)
+        rows = np.array([[1.0], [0]], "float32")
+        np.testing.assert_allclose(losses(unknown, rows), [toys.LOSSES[0], 0], atol=1e-5)
+
+    def test_of_0_lets_a_step_have_any_tag_with_an_ignore_index_too(self):
+        weights = np.array([[1, 1, 1], [1, 0, 1]])
+        terms = distribution_of(x1_outputs()).token_log_prob([[0, 1, 1], [-7, -7, 1]], -7).numpy()
+        loss = CRFLoss(ignore_index=-7, reduction="none")
+        given = loss([[0, 1, 1], [-7, -1, 1]], x1_outputs(), sample_weight=weights)
+        np.testing.assert_allclose(given, -(weights * terms).sum(axis=1), atol=1e-5)
+
+    def test_of_0_excuses_what_is_no_label_at_all_and_an_empty_set(self):
+        loss, weights = CRFLoss(reduction="none"), np.array([[1, 1, 1], [1, 0, 1]])
+        expected = loss([[0, 1, 1], [1, -1, 1]], x1_outputs(), sample_weight=weights)
+        for nothing in (np.nan, 0.5):
+            labels = np.array([[0, 1, 1], [1, nothing, 1]])
+            given = loss(labels, x1_outputs(), sample_weight=weights)
+            np.testing.assert_allclose(given, expected, atol=1e-6)
+        sets = np.eye(2)[toys.LABELS]
+        sets[1, 1] = 0
+        given = loss(sets, x1_outputs(), sample_weight=weights)
+        np.testing.assert_allclose(given, expected, atol=1e-6)
+
+    def test_of_0_leaves_a_label_that_is_a_tag_to_those_behind_it(self):
+        weights = np.array([[1, 1, 1], [1, 0, 1]])
+        terms = distribution_of(x1_outputs()).token_log_prob(toys.LABELS).numpy()
+        for dtype in ("int64", "float32"):
+            labels = toys.LABELS.astype(dtype)
+            loss = CRFLoss(reduction="none")(labels, x1_outputs(), sample_weight=weights)
+            np.testing.assert_allclose(loss, -(weights * terms).sum(axis=1), atol=1e-6)
+
+    def test_above_0_excuses_nothing(self):
+        labels, weights = [[0, 1, 1], [1, -1, 1]], [[1, 1, 1], [1, 0.5, 0]]
+        with pytest.raises(ValueError, match="got the tag -1 at row 1, step 1"):
+            CRFLoss()(labels, x1_outputs(), sample_weight=weights)
+
+    def test_of_0_excuses_in_the_gradient_too(self):
+        layer = toys.layer_with(toys.TRANSITIONS)
+        gradients = []
+        for label, loss in ((-1, CRFLoss()), (-5, CRFLoss(ignore_index=-5))):
+            with tf.GradientTape() as tape:
+                outputs = layer(toys.POTENTIALS, lengths=toys.LENGTHS)
+                value = loss([[0, 1, 1], [1, label, 1]], outputs, [[1, 1, 1], [1, 0, 1]])
+            gradients.append(tape.gradient(value, layer.transitions.value))
+        np.testing.assert_allclose(*gradients, atol=1e-6)
+
     def test_per_step_goes_into_fit(self):
         model = toys.x1_model()
         inputs = [toys.POTENTIALS, toys.LENGTHS]
@@ -227,11 +296,31 @@ class TestLabels:
 
     def test_out_of_range_are_named_in_fit_b9(self):
         words, tags = toys.sentences()
-        tags[3, 1] = 3
-        # The words and the numbers of the message come one by one.
-        message = r"must lie in 0\.\.2 on kept steps; got the tag.*3.*at row.*3.*, step.*1"
-        with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}"):
+        tags[3, 1] = -100
+        message = re.escape(
+            "assertion failed: [tags must lie in 0..2 on kept steps; got the tag <value> at row "
+            f"<row>, step <step>. {label_checks.WAYS_OUT} value, row, step:] [-100 3 1]\n"
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             toys.tagger(run_eagerly=False).fit(words, tags, shuffle=False, verbose=0)
+
+    def test_out_of_range_are_told_of_the_mask_and_of_ignore_index(self):
+        with pytest.raises(ValueError, match=r"step 2\. A step .*a mask that .*ignore_index=…"):
+            CRFLoss()([[0, 1, 1], [1, 0, -100]], x1_outputs())
+        weighted = CRFLoss(ignore_index=-1, tag_weights=[1, 2])
+        with pytest.raises(ValueError, match=r"got the tag -100 .*mask=… or lengths=…; or ignore"):
+            weighted([[0, 1, 1], [1, 0, -100]], x1_outputs())
+
+    def test_that_are_no_whole_numbers_are_one_line_in_a_graph(self):
+        layer = toys.layer_with(toys.TRANSITIONS)
+
+        @tf.function
+        def loss(labels):
+            return CRFLoss()(labels, layer(toys.POTENTIALS))
+
+        message = r"\[y_true must hold whole numbers; got <value> at row <row>, step <step>\. "
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message + r".*:\] \[0\.5 1 2\]"):
+            loss(tf.constant([[0, 1, 1], [1, 0, 0.5]]))
 
     def test_that_are_no_whole_numbers_are_named(self):
         labels = toys.LABELS + np.array([[0, 0, 0], [0, 0.5, 0]])
@@ -263,8 +352,18 @@ class TestLabels:
 
     def test_that_are_ragged_are_refused_with_the_way_out_b12(self):
         ragged = tf.ragged.constant([[0], [1, 0, 1]])
-        with pytest.raises(ValueError, match=r"y_true must be a dense tensor.*to_tensor\(\)"):
+        message = (
+            r"y_true must be a dense tensor.*y_true\.to_tensor\(shape=\[None, T\]\) .*mask_zero"
+        )
+        with pytest.raises(ValueError, match=message) as raised:
             CRFLoss()(ragged, x1_outputs())
+        assert "lengths" not in str(raised.value)  # which a loss does not take
+        with pytest.raises(ValueError, match=message):
+            toys.tagger(2).fit(np.ones([2, 3], int), ragged, verbose=0)
+        with pytest.raises(
+            ValueError, match=r"sample_weight must be a dense .*outputs tells padding"
+        ):
+            CRFLoss()(toys.LABELS, x1_outputs(), tf.ragged.constant([[1.0], [1.0, 0, 1]]))
 
 
 class TestGradient:
