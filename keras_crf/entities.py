@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from keras_crf import schemes, spans
+from keras_crf.legality import detect_scheme
 from keras_crf.schemes import OUTSIDE
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ def entity_log_prob(
     distribution: LinearChainCRF,
     entities: Iterable[tuple],
     tag_names: Iterable[str],
-    scheme: str,
+    scheme: str | None = None,
     *,
     separator: str = "-",
     prefix_first: bool = True,
+    unused_tags: Iterable[str] = (),
 ) -> tf.Tensor:
     """log p(there is exactly this span, of this type and with these borders), [N], in nats.
 
@@ -61,8 +63,10 @@ def entity_log_prob(
             counted as in the potentials, and all of an entity must be kept by the mask; the tags
             beside it are those of the next kept steps.
         tag_names: the K names of the tags, by id.
-        scheme: the name of a scheme, such as "BIO".
+        scheme: the name of a scheme, such as "BIO"; left out, the one that `tags.detect_scheme`
+            finds for the names, as for `SpanF1`.
         separator, prefix_first: how the names are written.
+        unused_tags: those of the names that are read as O, such as "PAD".
 
     Returns:
         A tensor [N] in the dtype of the distribution: never above 0, -inf where nothing is legal.
@@ -79,7 +83,7 @@ def entity_log_prob(
     >>> np.exp(entity_log_prob(crf, [(0, "X", 0, 2)], names, "BIO")).round(4)  # B-X I-X, I-X I-X
     array([0.2222])
     """
-    reading = _Reading(distribution, tag_names, scheme, separator, prefix_first)
+    reading = _Reading(distribution, tag_names, scheme, separator, prefix_first, unused_tags)
     entities = [Entity(*entity) for entity in entities]
     for entity in entities:
         _check(entity, reading.types)
@@ -89,10 +93,11 @@ def entity_log_prob(
 def decoded_entities(
     distribution: LinearChainCRF,
     tag_names: Iterable[str],
-    scheme: str,
+    scheme: str | None = None,
     *,
     separator: str = "-",
     prefix_first: bool = True,
+    unused_tags: Iterable[str] = (),
 ) -> list[list[DecodedEntity]]:
     """The spans of the best path of each row, each with its probability.
 
@@ -100,8 +105,9 @@ def decoded_entities(
     from the distribution, so a span may be sure on an unsure path, or the reverse.
 
     Args:
-        distribution, tag_names, scheme, separator, prefix_first: as for `entity_log_prob`. Called
-            eagerly; a span that goes on over dropped steps holds them from `start` to `end`.
+        distribution, tag_names, scheme, separator, prefix_first, unused_tags: as for
+            `entity_log_prob`. Called eagerly; a span that goes on over dropped steps holds them
+            from `start` to `end`.
 
     Returns:
         For each row a list of `DecodedEntity(type, start, end, probability)`, in order.
@@ -115,15 +121,14 @@ def decoded_entities(
     >>> f"{entity.type} {entity.start}..{entity.end} {entity.probability:.3f}"
     'X 0..1 0.855'
     """
-    reading = _Reading(distribution, tag_names, scheme, separator, prefix_first)
+    reading = _Reading(distribution, tag_names, scheme, separator, prefix_first, unused_tags)
     mask, paths = distribution.mask.numpy(), distribution.argmax().tags.numpy()
     kept = [np.flatnonzero(row) for row in mask]
-    spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
     entities = [
         Entity(row, *span)
         for row, steps in enumerate(kept)
         for span in spans.tags_to_spans(
-            [reading.names[tag] for tag in paths[row, steps]], scheme, **spelled
+            [reading.names[tag] for tag in paths[row, steps]], reading.scheme, **reading.spelled
         )
     ]
     probabilities = np.exp(reading.log_prob(distribution, entities, among_kept=True))
@@ -137,7 +142,7 @@ def decoded_entities(
 class _Reading:
     """How a scheme reads the tags of a distribution."""
 
-    def __init__(self, distribution, tag_names, scheme, separator, prefix_first):
+    def __init__(self, distribution, tag_names, scheme, separator, prefix_first, unused_tags):
         self.names = schemes.different(tag_names)
         number_of_tags = distribution.transitions.shape[-1]
         if len(self.names) != number_of_tags:
@@ -145,9 +150,14 @@ class _Reading:
                 f"tag_names must be {number_of_tags}, one for each tag of the distribution; "
                 f"got {len(self.names)}."
             )
-        spelled = {"separator": separator, "prefix_first": prefix_first}
-        self.boundaries = spans.span_boundaries(self.names, scheme, **spelled)
-        tags = schemes.parse(self.names, schemes.scheme_named(scheme), **spelled)
+        self.spelled = {
+            "separator": separator,
+            "prefix_first": prefix_first,
+            "unused_tags": schemes.as_names(unused_tags),
+        }
+        self.scheme = detect_scheme(self.names, **self.spelled) if scheme is None else scheme
+        self.boundaries = spans.span_boundaries(self.names, self.scheme, **self.spelled)
+        tags = schemes.parse(self.names, schemes.scheme_named(self.scheme), **self.spelled)
         self.types = [tag.type if tag.prefix != OUTSIDE else None for tag in tags]
 
     def log_prob(self, distribution, entities, among_kept=False):

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks, layer_checks, weight_options
+from keras_crf import checks, layer_checks, schemes, weight_options
 from keras_crf.carrying import carry, let_ride, riding_mask
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.lost_mask import warn_where_lost
@@ -65,6 +65,8 @@ class CRFLayer(keras.layers.Layer):
             `layer.scheme = "BIO"`, as may `illegal_gold` and `tag_names`. Calls, `fit`, `evaluate`,
             `predict`, saved models and exports that follow keep the new scheme. A `tf.function` of
             your own that has called the layer keeps the old one: make it again.
+        unused_tags: those of the `tag_names` that no sequence holds, such as "PAD" or "[CLS]". They
+            have probability 0, with a scheme and without, and need not be names of the scheme.
         illegal_gold: what is done about true tags that break the scheme:
             "raise": `CRFLoss` refuses them, naming row, step and both tags. (XLA cannot raise, and
                 Keras compiles by it where there is a GPU: then the loss is NaN. See it named with
@@ -115,6 +117,7 @@ class CRFLayer(keras.layers.Layer):
         use_boundary: bool = True,
         tag_names: Iterable[str] | None = None,
         scheme: str | tuple | list | None = None,
+        unused_tags: Iterable[str] = (),
         illegal_gold: str = "raise",
         pad_tag: int = 0,
         lr_multiplier: float = 1.0,
@@ -140,6 +143,7 @@ class CRFLayer(keras.layers.Layer):
         self.output_mode = layer_checks.one_of(output_mode, OUTPUT_MODES, "output_mode")
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
+        self.unused_tags = tuple(schemes.unused_among(unused_tags, self.tag_names))
         self.scheme = scheme
         self.illegal_gold = illegal_gold
         self.pad_tag = pad_tag
@@ -159,7 +163,7 @@ class CRFLayer(keras.layers.Layer):
     def tag_names(self, tag_names: Iterable[str] | None) -> None:
         names = checks.tag_names(tag_names, self.num_tags)
         self._tag_names = None if names is None else tuple(names)  # Keras replaces lists
-        if isinstance(self.scheme, str):
+        if self.rules is not None:
             self._set_rules(self.scheme)
 
     @property
@@ -172,7 +176,8 @@ class CRFLayer(keras.layers.Layer):
         self._set_rules(scheme)
 
     def _set_rules(self, scheme):
-        self.rules = None if scheme is None else Rules(scheme, self.tag_names, self.num_tags)
+        rules = (scheme, self.tag_names, self.num_tags, self.unused_tags)
+        self.rules = None if scheme is None and not self.unused_tags else Rules(*rules)
         trace_again(self)
 
     @property
@@ -357,6 +362,7 @@ class CRFLayer(keras.layers.Layer):
             "use_boundary": self.use_boundary,
             "tag_names": self.tag_names,
             "scheme": None if self.rules is None else self.rules.config(),
+            "unused_tags": list(self.unused_tags),
             "illegal_gold": self.illegal_gold,
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,

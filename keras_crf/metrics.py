@@ -48,6 +48,8 @@ class TagMetric(keras.metrics.Metric):
         dtype: str | keras.DTypePolicy | None,
     ) -> None:
         super().__init__(name=name, dtype=dtype)
+        # By which callbacks of Keras choose mode="auto"; its own metrics set it, too.
+        self._direction = "up"
         self.number_of_tags = number_of_tags
         self.ignore_index = checks.whole_number_or_none(ignore_index, "ignore_index")
 
@@ -92,6 +94,7 @@ class SpanF1(TagMetric):
         ignore_index: a label that drops its step, such as -100.
         name: the name of the metric.
         separator, prefix_first: how the names are written, as in `keras_crf.tags`.
+        unused_tags: those of the names that are counted as O, such as "PAD" or "[CLS]".
 
     Returns, as `result()`: a number; or with `average=None` a dict from f"{name}_{type}", such as
         "span_f1_PER", to the F1 of the type, which Keras reports entry by entry.
@@ -120,13 +123,18 @@ class SpanF1(TagMetric):
         *,
         separator: str = "-",
         prefix_first: bool = True,
+        unused_tags: Iterable[str] = (),
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         names = schemes.different(tag_names)
         super().__init__(len(names), ignore_index, name, dtype)
         if average not in AVERAGES:
             raise ValueError(f"average must be one of {AVERAGES}, got {average!r}.")
-        spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
+        spelled: dict[str, Any] = {
+            "separator": separator,
+            "prefix_first": prefix_first,
+            "unused_tags": schemes.unused_among(unused_tags, names),
+        }
         scheme = detect_scheme(names, **spelled) if scheme is None else scheme
         self._config = {
             "tag_names": names,
@@ -137,10 +145,10 @@ class SpanF1(TagMetric):
         }
         self.average = average
         boundaries = span_boundaries(names, scheme, strict=strict, **spelled)
-        split = [schemes.split(name, **spelled) for name in names]
-        of_spans = [tag.type for tag in split if tag.prefix != schemes.OUTSIDE]
+        tags = schemes.parse(names, schemes.scheme_named(scheme), **spelled)
+        of_spans = [tag.type for tag in tags if tag.prefix != schemes.OUTSIDE]
         self.types = tuple(dict.fromkeys(of_spans)) or ("",)
-        numbers = [self.types.index(tag.type) if tag.type in self.types else 0 for tag in split]
+        numbers = [self.types.index(tag.type) if tag.type in self.types else 0 for tag in tags]
         self._tables = matching.SpanTables(*boundaries, np.array([*numbers, 0], "int32"))
         self.true_positives, self.predicted, self.gold = (
             self._count(what, [len(self.types)]) for what in ("true_positives", "predicted", "gold")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks, label_checks
+from keras_crf import checks, label_checks, schemes
 from keras_crf.chain import a_step_earlier, a_step_later
 from keras_crf.graphs import as_graph
 from keras_crf.raising import earliest, refuse_unless
@@ -34,38 +34,44 @@ class Rules:
 
     Args:
         scheme: the name of a tag scheme; or the rules themselves, `(transitions [K, K], start [K],
-            end [K])` bool, as `tags.allowed_transitions` gives them.
+            end [K])` bool, as `tags.allowed_transitions` gives them; or None for no other rule than
+            that unused tags have probability 0.
         tag_names: the K names of the tags, or None with rules that are given themselves.
         number_of_tags: K.
+        unused_tags: those of the names that no sequence holds.
 
     Raises:
         ValueError: names that are not of the scheme, tags that no legal sequence holds, and a
             number of steps for which there is no legal sequence.
     """
 
-    def __init__(self, scheme, tag_names, number_of_tags):
-        self.allowed = _allowed(scheme, tag_names, number_of_tags)
-        has_name = isinstance(scheme, str)
-        self.scheme = scheme if has_name else self.allowed
-        self.name = scheme if has_name else "the scheme"
+    def __init__(self, scheme, tag_names, number_of_tags, unused_tags=()):
         self.tag_names = tag_names or [str(tag) for tag in range(number_of_tags)]
+        self.unused = np.isin(self.tag_names, schemes.unused_among(unused_tags, tag_names))
+        self.allowed = _without(
+            self.unused, _allowed(scheme, tag_names, number_of_tags, unused_tags)
+        )
+        is_given = scheme is not None and not isinstance(scheme, str)
+        self.scheme = self.allowed if is_given else scheme
+        self.name = scheme if isinstance(scheme, str) else "the scheme"
         self._check_tags()
         self._check_lengths()
 
     def config(self):
         """The scheme as JSON can hold it: its name, or the rules as lists."""
-        if isinstance(self.scheme, str):
+        if self.scheme is None or isinstance(self.scheme, str):
             return self.scheme
         return [table.tolist() for table in self.allowed]
 
     def _check_tags(self):
-        can = can_occur(self.allowed)
+        can = can_occur(self.allowed) | self.unused
         never = [name for tag, name in enumerate(self.tag_names) if not can[tag]]
         if never:
             raise ValueError(
                 f"no legal sequence of {self.name} over these tag_names holds {never}. Leave them "
-                "out, or add the names that have to stand beside them, as B-X before I-X in IOB2; "
-                "or choose the names' own scheme, which tags.detect_scheme(tag_names) tells."
+                "out, name them in unused_tags, or add the names that have to stand beside them, "
+                "as B-X before I-X in IOB2; or choose the names' own scheme, which "
+                "tags.detect_scheme(tag_names) tells."
             )
 
     def _check_lengths(self):
@@ -117,6 +123,14 @@ class Rules:
         """Raises, where TensorFlow can, about the first place where the rules are broken."""
         first_place = earliest(breaks.any())
         shown = {"value": breaks.tags, "previous": breaks.previous}
+        if self.unused.any():
+            unused = first_place & tf.gather(tf.constant(self.unused), breaks.tags)
+            first_place &= ~unused
+            message = "the true tags hold {value}, one of unused_tags, which have probability 0,"
+            tag, ways_out = {"value": breaks.tags}, label_checks.WAYS_OUT
+            refuse_unless(
+                ~(breaks.any() & unused), message, tag, names=self.tag_names, advice=ways_out
+            )
         for words, broken in {
             "{value} may not be first": breaks.at_first,
             "{value} may not follow {previous}": breaks.following,
@@ -193,13 +207,23 @@ def _first(values, others):
     return tf.where(is_first[(..., *[tf.newaxis] * (others.shape.rank - 2))], values, others)
 
 
-def _allowed(scheme, tag_names, number_of_tags):
+def _without(unused, allowed):
+    """Rules that allow nothing for the unused tags, [K] bool."""
+    used = ~unused
+    transitions, start, end = allowed
+    return AllowedTransitions(transitions & used & used[:, np.newaxis], start & used, end & used)
+
+
+def _allowed(scheme, tag_names, number_of_tags, unused_tags):
+    if scheme is None:
+        every = np.ones(number_of_tags, bool)
+        return AllowedTransitions(np.ones([number_of_tags] * 2, bool), every, every)
     if not isinstance(scheme, str):
         return AllowedTransitions(*_tables(scheme, number_of_tags))
     if tag_names is None:
         raise ValueError(f"scheme={scheme!r} needs tag_names, in the order of the tag ids.")
     try:
-        return allowed_transitions(tag_names, scheme)
+        return allowed_transitions(tag_names, scheme, unused_tags=unused_tags)
     except ValueError as error:
         raise ValueError(
             f"{error} For names that are written in another way, give the rules themselves: "

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 START, OUTSIDE, END = "^", "O", "$"  # prefixes too: START before the first tag, END after the last
+UNUSED = "?"  # the prefix of tags that have probability 0: in no table, so that nothing allows them
 SAME, OTHER, ANY = (True,), (False,), (True, False)  # what "the same type" may be in a row
 
 
@@ -170,8 +171,8 @@ def check_separator(separator):
         raise ValueError(f"separator must be a string with a character in it, got {separator!r}.")
 
 
-def misfits(names, scheme, separator="-", prefix_first=True):
-    """The names that are none of the scheme's, each once and in their order."""
+def misfits(names, scheme, separator="-", prefix_first=True, unused_tags=()):
+    """The names that are none of the scheme's and not unused, each once and in their order."""
     check_separator(separator)
 
     def fits(name):
@@ -181,17 +182,41 @@ def misfits(names, scheme, separator="-", prefix_first=True):
         known = tag.prefix in tuple(scheme.prefixes) and not (tag.prefix == OUTSIDE and tag.type)
         return known and join(tag, separator, prefix_first) == name  # which "B-" is not
 
-    return [name for name in dict.fromkeys(names) if not fits(name)]
+    unused_tags = as_names(unused_tags)
+    return [name for name in dict.fromkeys(names) if name not in unused_tags and not fits(name)]
 
 
-def parse(names, scheme, separator="-", prefix_first=True):
-    """A `Tag` for each name; names that are none of the scheme's are refused."""
-    names = list(names)
-    wrong = misfits(names, scheme, separator, prefix_first)
+def parse(names, scheme, separator="-", prefix_first=True, unused_tags=(), unused=OUTSIDE):
+    """A `Tag` for each name; names that are none of the scheme's are refused.
+
+    Each of `unused_tags` becomes a tag of the prefix `unused`: OUTSIDE for code that looks for
+    spans, UNUSED for code that asks what is allowed.
+    """
+    names, unused_tags = list(names), as_names(unused_tags)
+    wrong = misfits(names, scheme, separator, prefix_first, unused_tags)
     if wrong:
         raise ValueError(misfit_message(wrong, scheme, separator, prefix_first))
     tags = {name: split(name, separator, prefix_first) for name in set(names)}
+    tags |= dict.fromkeys(unused_tags, Tag(unused))
     return [tags[name] for name in names]
+
+
+def as_names(names):
+    """A tuple of names, from several or from one."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def unused_among(unused_tags, tag_names):
+    """`unused_tags` as a list, refused unless each is one of the tag names and some are left."""
+    unused_tags = list(dict.fromkeys(as_names(unused_tags)))
+    if unused_tags and tag_names is None:
+        raise ValueError(f"unused_tags={unused_tags} needs tag_names, in the order of the tag ids.")
+    unknown = [name for name in unused_tags if name not in tag_names]
+    if unknown:
+        raise ValueError(f"unused_tags must be among tag_names, {list(tag_names)}; got {unknown}.")
+    if unused_tags and len(unused_tags) == len(tag_names):
+        raise ValueError(f"unused_tags must leave a tag that is used; got all of {unused_tags}.")
+    return unused_tags
 
 
 def misfit_message(wrong, scheme, separator, prefix_first):
@@ -202,7 +227,8 @@ def misfit_message(wrong, scheme, separator, prefix_first):
     return (
         f"names that are not of {scheme.name}: {shown}. Its own are O, {typed} for a type X, and "
         f"{', '.join(prefixes)} without types. Choose the names' own scheme, or say how they are "
-        f"written, now separator={separator!r} and prefix_first={prefix_first}."
+        f"written, now separator={separator!r} and prefix_first={prefix_first}. Names of tags that "
+        "no sequence holds, such as PAD or [CLS], go into unused_tags."
     )
 
 

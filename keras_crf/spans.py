@@ -36,6 +36,7 @@ def tags_to_spans(
     strict: bool = False,
     separator: str = "-",
     prefix_first: bool = True,
+    unused_tags: Iterable[str] = (),
 ) -> list[Span]:
     """The spans of a tag sequence, in order, from legal and from broken sequences.
 
@@ -51,10 +52,12 @@ def tags_to_spans(
     after a span of the same type.
 
     Args:
-        tags: the names of the tags of one sequence.
+        tags: the names of the tags of one sequence: strings; or bytes, as the `tags` of an export,
+            of which the empty ones at the end are padding.
         scheme: the name of a scheme, such as "BIO".
         strict: whether spans that are not whole are left out.
         separator, prefix_first: how the names are written.
+        unused_tags: names that are read as O, such as "PAD".
 
     Returns:
         A list of `Span(type, start, end)`, `end` exclusive: `tags[start:end]` is the span. The type
@@ -69,7 +72,7 @@ def tags_to_spans(
     [Span(type='X', start=2, end=3)]
     """
     scheme = schemes.scheme_named(scheme)
-    tags = schemes.parse(tags, scheme, separator, prefix_first)
+    tags = schemes.parse(_names(tags), scheme, separator, prefix_first, unused_tags)
     starts, continues, ends = scheme.strict if strict else LENIENT
     bordered = [Tag(OUTSIDE), *tags, Tag(OUTSIDE)]
     spans, start = [], None
@@ -130,6 +133,7 @@ def convert_scheme(
     *,
     separator: str = "-",
     prefix_first: bool = True,
+    unused_tags: Iterable[str] = (),
 ) -> list[str]:
     """The same spans in another scheme; every scheme can tell every set of spans.
 
@@ -142,6 +146,7 @@ def convert_scheme(
         tags: the names of the tags of one sequence.
         source, target: names of schemes, such as "BIO".
         separator, prefix_first: how the names are written, before and after.
+        unused_tags: names that become O, such as "PAD".
 
     Raises:
         ValueError: an unknown scheme, or tags that are not of the source.
@@ -153,7 +158,8 @@ def convert_scheme(
     """
     spelled: dict[str, Any] = {"separator": separator, "prefix_first": prefix_first}
     tags = list(tags)
-    return spans_to_tags(tags_to_spans(tags, source, **spelled), len(tags), target, **spelled)
+    spans = tags_to_spans(tags, source, unused_tags=unused_tags, **spelled)
+    return spans_to_tags(spans, len(tags), target, **spelled)
 
 
 def span_boundaries(
@@ -163,6 +169,7 @@ def span_boundaries(
     strict: bool = False,
     separator: str = "-",
     prefix_first: bool = True,
+    unused_tags: Iterable[str] = (),
 ) -> SpanBoundaries:
     """The tables by which `tags_to_spans` reads, over tag ids, for code that works on arrays.
 
@@ -177,6 +184,7 @@ def span_boundaries(
 
     Args:
         tag_names, scheme, strict, separator, prefix_first: as elsewhere here.
+        unused_tags: those of the names that are read as O, such as "PAD".
 
     Returns:
         `SpanBoundaries`: bool `starts`, `continues` and `ends`, each [K + 1, K + 1].
@@ -185,10 +193,21 @@ def span_boundaries(
     array([0, 1, 1, 0])
     """
     scheme = schemes.scheme_named(scheme)
-    tags = schemes.parse(schemes.different(tag_names), scheme, separator, prefix_first)
+    names = schemes.different(tag_names)
+    unused_tags = schemes.unused_among(unused_tags, names)
+    tags = schemes.parse(names, scheme, separator, prefix_first, unused_tags)
     tags.append(Tag(OUTSIDE))
     reading = scheme.strict if strict else LENIENT
     return SpanBoundaries(*(schemes.over(table, tags, tags) for table in reading))
+
+
+def _names(tags):
+    """The names of a sequence as strings, without the padding of an export at the end."""
+    tags = tags.numpy() if hasattr(tags, "numpy") else tags
+    names = [tag.decode("utf-8") if isinstance(tag, bytes) else tag for tag in tags]
+    while names and names[-1] == "":
+        names.pop()
+    return names
 
 
 def _relation(span, following):

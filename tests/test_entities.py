@@ -157,3 +157,24 @@ def test_wrong_entities_are_refused(entity, names, words):
     crf, _ = distribution(5, 5)
     with pytest.raises(ValueError, match=words):
         tags.entity_log_prob(crf, [entity], names or NAMES["IOB2"], "IOB2")
+
+
+def test_the_scheme_is_found_as_span_f1_finds_it():
+    for scheme in ("IOB2", "IOBES", "BMES"):
+        names = NAMES[scheme]
+        crf, _ = distribution(3, len(names))
+        assert tags.decoded_entities(crf, names) == tags.decoded_entities(crf, names, scheme)
+        [entity, *_] = [(0, *found[:3]) for found in tags.decoded_entities(crf, names)[0]]
+        given = tags.entity_log_prob(crf, [entity], names, scheme)
+        assert_array_equal(tags.entity_log_prob(crf, [entity], names), given)
+
+
+def test_unused_tags_are_read_as_o():
+    names = ["PAD", "B-X", "O", "I-X"]
+    crf, oracle = distribution(4, 4)
+    with pytest.raises(ValueError, match=r"no scheme fits.*'PAD'.*go into unused_tags"):
+        tags.decoded_entities(crf, names)
+    for row, entities in enumerate(tags.decoded_entities(crf, names, unused_tags=["PAD"])):
+        listed = listed_probabilities(oracle, ["O", "B-X", "O", "I-X"], "BIO")
+        for entity in entities:
+            assert entity.probability == pytest.approx(listed[(row, *entity[:3])], abs=1e-9)

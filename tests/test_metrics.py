@@ -1,5 +1,6 @@
 """The metrics: against seqeval and NumPy, and at work in Keras models."""
 
+import json
 import pathlib
 import random
 
@@ -179,6 +180,24 @@ class TestSpanF1:
     def test_knows_the_scheme_from_the_names(self):
         assert SpanF1(["O", "S-X", "B-X", "E-X"]).get_config()["scheme"] == "IOBES"
         assert SpanF1(NAMES, "bio").get_config()["scheme"] == "IOB2"
+
+    def test_counts_unused_tags_as_o(self):
+        names = ["PAD", "O", "B-X", "I-X", "[CLS]"]
+        gold, predicted = [[4, 2, 3, 0, 2, 3]], np.array([[1, 2, 3, 1, 2, 0]])
+        for strict in (False, True):
+            metric = SpanF1(names, strict=strict, unused_tags=("PAD", "[CLS]"))
+            as_o = np.array([1, 1, 2, 3, 1])
+            expected = value_of(
+                SpanF1(names[1:4], strict=strict), as_o[gold] - 1, as_o[predicted] - 1
+            )
+            assert value_of(metric, gold, predicted) == expected == 0.5
+            again = SpanF1.from_config(json.loads(json.dumps(metric.get_config())))
+            assert value_of(again, gold, predicted) == expected
+        assert SpanF1(names, average=None, unused_tags=["PAD", "[CLS]"]).types == ("X",)
+        with pytest.raises(ValueError, match="go into unused_tags"):
+            SpanF1(names)
+        with pytest.raises(ValueError, match=r"must be among tag_names.*got \['CLS'\]"):
+            SpanF1(names, unused_tags=["PAD", "CLS"])
 
 
 class TestStreaming:
@@ -543,3 +562,27 @@ class TestInModels:
         assert type(again) is type(metric)
         assert again.get_config() == metric.get_config()
         assert keras.metrics.serialize(again) == config
+
+
+@pytest.mark.parametrize(
+    ("metric", "callback"),
+    [
+        (SpanF1(["O", "B-X", "I-X"]), keras.callbacks.EarlyStopping("val_span_f1")),
+        (TagAccuracy(), keras.callbacks.ReduceLROnPlateau("val_tag_accuracy")),
+        (
+            SequenceAccuracy(),
+            keras.callbacks.ModelCheckpoint(
+                "best.keras", monitor="val_sequence_accuracy", save_best_only=True
+            ),
+        ),
+    ],
+)
+def test_callbacks_know_that_more_is_better(metric, callback, tmp_path):
+    words, labels = toys.sentences()
+    model = toys.tagger(metrics=[metric])
+    if isinstance(callback, keras.callbacks.ModelCheckpoint):
+        callback.filepath = str(tmp_path / callback.filepath)
+    data = (words, np.maximum(labels, 0))
+    model.fit(*data, validation_data=data, epochs=2, callbacks=[callback], verbose=0)
+    assert callback.monitor_op(1.0, 0.0)
+    assert not callback.monitor_op(0.0, 1.0)

@@ -463,3 +463,101 @@ def test_of_a_hundred_thousand_problems_none_has_an_illegal_answer(scheme):
             legal = all_legal_paths(steps, names, allowed)
             mass = sum(np.exp(crf.log_prob(np.tile(path, [rows, 1]))) for path in legal)
             assert_allclose(mass, 1, atol=1e-6)
+
+
+class TestUnusedTags:
+    """Names such as PAD and [CLS], which no sequence holds."""
+
+    NAMES = ("PAD", "O", "[CLS]", "B-PER", "I-PER")
+    UNUSED = ("PAD", "[CLS]")
+
+    def outputs(self, **options):
+        options = {"scheme": "BIO", "output_mode": "int", **options}
+        layer = CRFLayer(5, tag_names=self.NAMES, unused_tags=self.UNUSED, **options)
+        features = np.random.default_rng(5).normal(size=[3, 4, 6]).astype("float32")
+        outputs = layer(features, lengths=[4, 1, 3])
+        bias = [9.0, 0, 9, 0, 0]  # else the unused tags would hardly be chosen
+        layer.bias.assign(bias)
+        return layer, layer(features, lengths=[4, 1, 3]) if outputs is not None else None
+
+    @pytest.mark.parametrize("scheme", ["BIO", None])
+    def test_have_probability_0_with_a_scheme_and_without(self, scheme):
+        layer, outputs = self.outputs(scheme=scheme)
+        crf = distribution_of(outputs)
+        assert layer.scheme == scheme
+        assert not crf.marginals().numpy()[..., [0, 2]].any()
+        assert not np.isin(outputs.numpy()[distribution_of(outputs).mask], [0, 2]).any()
+        assert not np.isin(crf.sample(20, seed=1).numpy()[:, crf.mask], [0, 2]).any()
+        assert not np.isin(crf.top_k(2).tags.numpy().transpose(0, 2, 1)[crf.mask], [0, 2]).any()
+        free = LinearChainCRF(
+            crf.potentials.numpy()[..., [1, 3, 4]],
+            layer.transitions.numpy()[np.ix_([1, 3, 4], [1, 3, 4])],
+            start=layer.start.numpy()[[1, 3, 4]],
+            end=layer.end.numpy()[[1, 3, 4]],
+            mask=crf.mask,
+        )
+        if scheme:
+            free = free.constrained(tags.allowed_transitions(["O", "B-PER", "I-PER"], scheme))
+        labels = np.array([[1, 3, 4, 1], [3, 0, 0, 0], [1, 1, 3, 0]])
+        expected = free.log_prob(np.maximum(labels - 2, 0))  # the ids without the unused ones
+        assert_allclose(crf.log_prob(labels), expected, 1e-5)
+        assert_allclose(losses(labels, outputs), -expected, 1e-5)
+
+    def test_are_refused_among_true_tags_by_name(self):
+        outputs = self.outputs()[1]
+        labels = np.array([[1, 3, 0, 4], [1] * 4, [1] * 4])
+        message = (
+            "the true tags hold PAD, one of unused_tags, which have probability 0, at row 0, "
+            "step 2. A step without a tag needs"
+        )
+        with pytest.raises(ValueError, match=message):
+            CRFLoss()(labels, outputs)
+        assert np.isfinite(CRFLoss(ignore_index=0)(labels, outputs))
+        labels[0] = [1, 3, 3, 1]
+        labels[2, 1] = 4
+        with pytest.raises(ValueError, match="BIO: I-PER may not follow O at row 2, step 1"):
+            CRFLoss()(labels, outputs)
+
+    def test_are_no_break_of_the_rules_that_is_allowed_to_say_anything(self):
+        outputs = self.outputs(illegal_gold="allow")[1]
+        labels = np.array([[1, 3, 0, 4], [1] * 4, [1] * 4])
+        assert np.isfinite(CRFLoss()(labels, outputs))
+
+    def test_may_stand_beside_rules_that_are_given(self):
+        every = np.ones([5, 5], bool), np.ones(5, bool), np.ones(5, bool)
+        layer, outputs = self.outputs(scheme=every)
+        assert not distribution_of(outputs).marginals().numpy()[..., [0, 2]].any()
+        again = CRFLayer.from_config(json.loads(json.dumps(layer.get_config())))
+        assert not again.rules.allowed.start[[0, 2]].any()
+
+    def test_are_saved_with_the_layer(self):
+        for scheme in ("BIO", None):
+            layer, _ = self.outputs(scheme=scheme)
+            config = json.loads(json.dumps(layer.get_config()))
+            assert (config["scheme"], config["unused_tags"]) == (scheme, list(self.UNUSED))
+            again = CRFLayer.from_config(config)
+            for part, other in zip(again.rules.allowed, layer.rules.allowed, strict=True):
+                assert_array_equal(part, other)
+
+    def test_are_none_in_the_config_of_a_layer_of_version_0_1(self):
+        config = CRFLayer(5, tag_names=self.NAMES).get_config()
+        del config["unused_tags"]
+        layer = CRFLayer.from_config(config)
+        assert (layer.unused_tags, layer.rules) == ((), None)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"unused_tags": ["PAD"]}, r"unused_tags=\['PAD'\] needs tag_names"),
+            ({"tag_names": ["O", "B"], "unused_tags": "PAD"}, r"among .*'B'\]; got \['PAD'\]"),
+            ({"tag_names": ["O", "B"], "unused_tags": ["O", "B"]}, "must leave a tag that is used"),
+            ({"tag_names": ["O", "PAD"], "scheme": "BIO"}, r"\['PAD'\].*PAD .*go into unused_tags"),
+            (
+                {"tag_names": ["O", "I-X"], "scheme": "BIO"},
+                r"holds \['I-X'\].*name them in unused_t",
+            ),
+        ],
+    )
+    def test_that_do_not_fit_are_refused(self, options, words):
+        with pytest.raises(ValueError, match=words):
+            CRFLayer(2, **options)

@@ -484,3 +484,66 @@ def test_the_tag_modules_need_numpy_only(module):
     ours = {f"keras_crf{name}" for name in ("", ".entities", ".schemes", ".spans")}
     standard = {"__future__", "collections", "collections.abc", "functools", "itertools"}
     assert names - ours <= standard | {"operator", "typing", "numpy"}
+
+
+class TestUnusedTags:
+    NAMES = ("PAD", "O", "[CLS]", "B-X", "I-X")
+    UNUSED = ("PAD", "[CLS]")
+
+    @pytest.mark.parametrize("scheme", ["IOB2", "IOBES"])
+    def test_are_allowed_nowhere_and_change_nothing_for_the_others(self, scheme):
+        names = [*self.NAMES, "E-X", "S-X"] if scheme == "IOBES" else list(self.NAMES)
+        others = [tag for tag, name in enumerate(names) if name not in self.UNUSED]
+        allowed = tags.allowed_transitions(names, scheme, unused_tags=self.UNUSED)
+        alone = tags.allowed_transitions([names[tag] for tag in others], scheme)
+        for part, expected in zip(allowed, alone, strict=True):
+            whole = np.zeros_like(part)
+            whole[np.ix_(*[others] * part.ndim)] = expected
+            np.testing.assert_array_equal(part, whole)
+
+    def test_are_read_as_o(self):
+        sequence = ["[CLS]", "B-X", "I-X", "PAD", "I-X", "O"]
+        as_o = [tag if tag not in self.UNUSED else "O" for tag in sequence]
+        unused = {"unused_tags": self.UNUSED}
+        for strict in (False, True):
+            spans = tags.tags_to_spans(sequence, "BIO", strict=strict, **unused)
+            assert spans == tags.tags_to_spans(as_o, "BIO", strict=strict)
+        assert tags.convert_scheme(sequence, "BIO", "BIOES", **unused) == tags.convert_scheme(
+            as_o, "BIO", "BIOES"
+        )
+        boundaries = tags.span_boundaries(self.NAMES, "BIO", **unused)
+        expected = tags.span_boundaries(["O", "B-X", "I-X"], "BIO")
+        ids = [1, 1, 1, 3, 4, 5]  # PAD, O and [CLS] as O; K at the end
+        for part, of_three in zip(boundaries, expected, strict=True):
+            three = [0, 0, 0, 1, 2, 3]
+            np.testing.assert_array_equal(part[np.ix_(ids, ids)], of_three[np.ix_(three, three)])
+            np.testing.assert_array_equal(part, of_three[np.ix_(three, three)])
+
+    def test_are_legal_nowhere(self):
+        assert not tags.is_legal(["O", "PAD"], "BIO", unused_tags="PAD")
+        assert tags.broken_tags(["O", "PAD"], "BIO", unused_tags="PAD") == [
+            tags.BrokenTag(1, "O", "PAD"),
+            tags.BrokenTag(2, "PAD", None),
+        ]
+
+    def test_are_no_matter_to_the_scheme_that_is_found(self):
+        assert tags.detect_scheme(self.NAMES, unused_tags=self.UNUSED) == "IOB2"
+        with pytest.raises(ValueError, match=r"no scheme fits .*'PAD'.*go into unused_tags"):
+            tags.detect_scheme(self.NAMES)
+
+    def test_must_be_among_the_names(self):
+        with pytest.raises(ValueError, match=r"unused_tags must be among tag_names.*got \['pad'\]"):
+            tags.allowed_transitions(self.NAMES, "BIO", unused_tags=["pad"])
+
+
+class TestTagsOfAnExport:
+    def test_are_read_as_they_come(self):
+        expected = [tags.Span("Köln", 0, 2), tags.Span("X", 3, 4)]
+        names = ["B-Köln", "I-Köln", "O", "B-X", "", ""]
+        as_bytes = [name.encode() for name in names]
+        for sequence in (names, as_bytes, np.array(as_bytes, object), np.array(as_bytes)):
+            assert tags.tags_to_spans(sequence, "BIO") == expected
+
+    def test_have_no_padding_between_tags(self):
+        with pytest.raises(ValueError, match=r"names that are not of IOB2: \[''\]"):
+            tags.tags_to_spans([b"O", b"", b"B-X"], "BIO")
