@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_crf import checks, layer_checks, schemes, weight_options
 from keras_crf.carrying import carry, let_ride, riding_mask
+from keras_crf.compile_checks import check_compiled
 from keras_crf.distribution import LinearChainCRF
 from keras_crf.lost_mask import warn_where_lost
 from keras_crf.retracing import trace_again
@@ -251,6 +252,7 @@ class CRFLayer(keras.layers.Layer):
     def call(
         self, inputs: TensorLike, mask: TensorLike | None = None, lengths: TensorLike | None = None
     ) -> tf.Tensor:
+        check_compiled(self, self.output_mode in DECODED_MODES)
         scores = self._scores(inputs, mask, lengths, jit_compile=False)
         distribution = self._constrained(scores)
         outputs = self._outputs(scores, distribution)

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_crf import checks, label_checks
 from keras_crf.asking import broken_unless
 from keras_crf.carrying import distribution_of, is_stand_in, under_rules_of
+from keras_crf.compile_checks import refuse_class_weight
 from keras_crf.tensor_like import TensorLike
 
 NO_TAG = tf.int64.min  # a label of no tag, and no ignore_index
@@ -36,7 +37,8 @@ class CRFLoss(keras.losses.Loss):
     Args:
         ignore_index: a label; steps that carry it may have any tag.
         tag_weights: K numbers, a weight for the steps of each true tag, for rare tags to count for
-            more. Of an allowed set of several tags it is their mean.
+            more. Of an allowed set of several tags it is their mean. This takes the place of
+            `fit(class_weight=…)`, which Keras turns into weights of rows and which is refused.
         reduction: over the rows of a batch:
             "sum_over_batch_size": the mean over rows, those without kept steps counted;
             "sum": their sum;
@@ -84,6 +86,8 @@ class CRFLoss(keras.losses.Loss):
     ) -> tf.Tensor:
         # Keras would multiply the losses, [B], by the mask that rides on y_pred, [B, T].
         with tf.name_scope(self.name):
+            if _rank(sample_weight) == 1:
+                refuse_class_weight()
             if is_stand_in(y_pred):
                 return self._of_stand_in(y_pred)
             rows, steps = _weights(sample_weight, y_pred)
@@ -182,9 +186,17 @@ def crf_loss(y_true: TensorLike, y_pred: TensorLike) -> tf.Tensor:
     >>> crf_loss([[0, 1, 1]], layer(tf.zeros([1, 3, 8]))).numpy()
     array([[0.6931472, 0.6931472, 0.6931472]], dtype=float32)
     """
+    if _rank(y_true) == 2:  # of which Keras makes weights of rows
+        refuse_class_weight()
     if is_stand_in(y_pred):
         return tf.zeros(tf.shape(y_pred)[:2])
     return -_under_rules(distribution_of(y_pred).token_log_prob, y_true, y_pred)
+
+
+def _rank(value):
+    """How many axes a tensor or an array has; None where that is not known."""
+    shape = getattr(value, "shape", None)
+    return shape.rank if isinstance(shape, tf.TensorShape) else shape and len(shape)
 
 
 def _weighted(values, weights):

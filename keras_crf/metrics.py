@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_crf import checks, matching, schemes
+from keras_crf.callers import reported_name
 from keras_crf.comparing import COUNT, compare
 from keras_crf.spans import span_boundaries
 from keras_crf.tags import detect_scheme
@@ -97,7 +98,10 @@ class SpanF1(TagMetric):
         unused_tags: those of the names that are counted as O, such as "PAD" or "[CLS]".
 
     Returns, as `result()`: a number; or with `average=None` a dict from f"{name}_{type}", such as
-        "span_f1_PER", to the F1 of the type, which Keras reports entry by entry.
+        "span_f1_PER", to the F1 of the type, which Keras reports entry by entry. In a model of
+        several outputs the name of the output goes before, "slots_span_f1_PER", and among
+        `weighted_metrics` of the same name "weighted_span_f1_PER", as for all metrics of Keras.
+        Callbacks do not know the direction of such entries: give them mode="max".
 
     Raises:
         ValueError: names that are not of the scheme, an unknown scheme or average; on update,
@@ -174,16 +178,15 @@ class SpanF1(TagMetric):
         of_types = _f1(*counts)
         if self.average is None:
             of_types = tf.unstack(tf.cast(of_types, self.dtype), len(self.types))
-            return dict(zip(map(self._entry, self.types), of_types, strict=True))
+            name = reported_name(self)
+            entries = [f"{name}_{type_}" if type_ else name for type_ in self.types]
+            return dict(zip(entries, of_types, strict=True))
         weights = counts[2]
         if self.average == "macro":
             seen = counts[1] + counts[2]
             weights = seen / tf.where(seen > 0, seen, 1)  # 1 or 0, or NaN
         mean = tf.math.divide_no_nan(tf.reduce_sum(of_types * weights), tf.reduce_sum(weights))
         return tf.cast(mean, self.dtype)
-
-    def _entry(self, type_):
-        return f"{self.name}_{type_}" if type_ else self.name
 
     def get_config(self) -> dict[str, Any]:
         """What the metric is made again from."""

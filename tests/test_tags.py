@@ -473,7 +473,10 @@ def test_what_is_no_name_is_refused(call, words):
         call()
 
 
-@pytest.mark.parametrize("module", [tags, keras_crf.spans, keras_crf.schemes, keras_crf.entities])
+@pytest.mark.parametrize(
+    "module",
+    [tags, keras_crf.spans, keras_crf.schemes, keras_crf.entities, keras_crf.legality],
+)
 def test_the_tag_modules_need_numpy_only(module):
     tree = ast.parse(inspect.getsource(module))
     for_types = [node for node in tree.body if "TYPE_CHECKING" in ast.unparse(node)[:20]]
@@ -481,7 +484,7 @@ def test_the_tag_modules_need_numpy_only(module):
     nodes = list(ast.walk(tree))
     names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     names |= {x.name for node in nodes if isinstance(node, ast.Import) for x in node.names}
-    ours = {f"keras_crf{name}" for name in ("", ".entities", ".schemes", ".spans")}
+    ours = {f"keras_crf{name}" for name in ("", ".entities", ".legality", ".schemes", ".spans")}
     standard = {"__future__", "collections", "collections.abc", "functools", "itertools"}
     assert names - ours <= standard | {"operator", "typing", "numpy"}
 
