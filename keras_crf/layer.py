@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_crf import checks, layer_checks, schemes, weight_options
+from keras_crf import checks, layer_checks, layer_weights, schemes
 from keras_crf.carrying import carry, let_ride, riding_mask
 from keras_crf.compile_checks import check_compiled
 from keras_crf.distribution import LinearChainCRF
@@ -21,7 +20,6 @@ from keras_crf.tensor_like import TensorLike
 
 DECODED_MODES = ("one_hot", "int")
 OUTPUT_MODES = (*DECODED_MODES, "marginals", "potentials")
-MULTIPLIER_IN_FILES = "lr_multiplier"  # beside the weights; files of version 0.1 lack it
 
 
 @keras.saving.register_keras_serializable(package="keras_crf")
@@ -152,7 +150,7 @@ class CRFLayer(keras.layers.Layer):
             raise ValueError(f"lr_multiplier must be above 0, got {lr_multiplier}.")
         self.lr_multiplier = lr_multiplier
         self.jit_compile = jit_compile
-        weight_options.set_on(self, locals())
+        layer_weights.set_on(self, locals())
         self.supports_masking = True
 
     @property
@@ -194,60 +192,31 @@ class CRFLayer(keras.layers.Layer):
     def build(self, input_shape: Sequence[int | None]) -> None:
         width = layer_checks.width(input_shape)
         if self.use_kernel:
-            self.kernel = self._weight("kernel", [width, self.num_tags], "kernel")
-            self.bias = self._weight("bias", [self.num_tags], "bias")
+            self.kernel = layer_weights.add(self, "kernel", [width, self.num_tags], "kernel")
+            self.bias = layer_weights.add(self, "bias", [self.num_tags], "bias")
         elif width != self.num_tags:
             raise ValueError(
                 f"CRFLayer({self.num_tags}, use_kernel=False) takes potentials, [batch, time, "
                 f"{self.num_tags}]; got features of the shape {tuple(input_shape)}. Put "
                 f"Dense({self.num_tags}) before the layer, or leave use_kernel=True."
             )
-        self.transitions = self._weight("transitions", [self.num_tags] * 2, "transitions")
-        if self.use_boundary:
-            self.start = self._weight("start", [self.num_tags], "boundary")
-            self.end = self._weight("end", [self.num_tags], "boundary")
-        self.input_spec = keras.layers.InputSpec(axes={-1: width})
-
-    def _weight(self, name, shape, group):
-        """A weight with the initializer, regularizer and constraint of its group.
-
-        Those that go into the recurrences keep their full precision under a mixed policy.
-        """
-        initializer = getattr(self, f"{group}_initializer")
-        scale = self.lr_multiplier if group in ("transitions", "boundary") else 1
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=lambda shape, dtype: initializer(shape, dtype=dtype) / scale,
-            regularizer=getattr(self, f"{group}_regularizer"),
-            constraint=getattr(self, f"{group}_constraint"),
-            autocast=group in ("kernel", "bias"),
+        self.transitions = layer_weights.add(
+            self, "transitions", [self.num_tags] * 2, "transitions"
         )
-
-    def _multiplied(self, weight):
-        """lr_multiplier * weight, with the gradient of a factor of 1.
-
-        So a step of size s on the weight moves the score by lr_multiplier * s, under optimizers
-        that scale the gradient away as under those that do not.
-        """
-        weight = tf.convert_to_tensor(weight)
-        if self.lr_multiplier == 1:
-            return weight
-        return weight + tf.stop_gradient((self.lr_multiplier - 1) * weight)
+        if self.use_boundary:
+            self.start = layer_weights.add(self, "start", [self.num_tags], "boundary")
+            self.end = layer_weights.add(self, "end", [self.num_tags], "boundary")
+        self.input_spec = keras.layers.InputSpec(axes={-1: width})
 
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
-        store[MULTIPLIER_IN_FILES] = np.asarray(self.lr_multiplier, "float64")
+        layer_weights.save_multiplier(self, store)
 
     def load_own_variables(self, store: Any) -> None:
         """Loads weights so that the scores are the same under another `lr_multiplier`."""
-        stored = dict(store)
-        factor = float(np.asarray(stored.pop(MULTIPLIER_IN_FILES, self.lr_multiplier)))
-        super().load_own_variables(stored)
-        if factor != self.lr_multiplier:
-            boundary = (self.start, self.end) if self.use_boundary else ()
-            for weight in (self.transitions, *boundary):
-                weight.assign(weight * (factor / self.lr_multiplier))
+        weights, multiplier = layer_weights.loaded(self, store)
+        super().load_own_variables(weights)
+        layer_weights.rescale(self, multiplier)
 
     def call(
         self, inputs: TensorLike, mask: TensorLike | None = None, lengths: TensorLike | None = None
@@ -308,11 +277,12 @@ class CRFLayer(keras.layers.Layer):
             # The kernel's gradient is a product with the features: of NaN with 0, it would be NaN.
             kept, _ = checks.mask_and_lengths(mask, lengths, features)
             features = tf.where(tf.expand_dims(kept, -1), features, tf.zeros_like(features))
+        transitions, start, end = layer_weights.scores(self)
         return LinearChainCRF(
             self._potentials(features),
-            self._multiplied(self.transitions),
-            start=self._multiplied(self.start) if self.use_boundary else None,
-            end=self._multiplied(self.end) if self.use_boundary else None,
+            transitions,
+            start=start,
+            end=end,
             mask=mask,
             lengths=lengths,
             jit_compile=jit_compile,
@@ -369,5 +339,5 @@ class CRFLayer(keras.layers.Layer):
             "pad_tag": self.pad_tag,
             "lr_multiplier": self.lr_multiplier,
             "jit_compile": self.jit_compile,
-            **weight_options.config(self),
+            **layer_weights.config(self),
         }

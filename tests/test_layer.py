@@ -181,6 +181,7 @@ class TestOptions:
         "use_boundary": False,
         "tag_names": ["O", "B-X", "I-X"],
         "scheme": "BIO",
+        "unused_tags": ["I-X"],
         "illegal_gold": "allow",
         "pad_tag": -1,
         "lr_multiplier": 10.0,
