@@ -58,8 +58,9 @@ def export_tagger(
         input_signature: dict of input name to `tf.TensorSpec`, for a subclassed model of which
             Keras does not know the inputs. It is called with a dict of tensors if it has several
             inputs, else with the one tensor. T is that of the first input with a time axis.
-        warm_up: requests to `serving_default`, each a dict of arrays, that TensorFlow Serving
-            runs before it serves the version: `assets.extra/tf_serving_warmup_requests`.
+        warm_up: requests, each a dict of input name to array, that TensorFlow Serving runs before
+            it serves the version. Each is written for every signature that takes its inputs: with
+            `lengths` for all but `unpadded`, without for `unpadded`. At most 1000 in all.
         overwrite: whether to replace a directory that is there already.
 
     Raises:
@@ -93,7 +94,7 @@ def export_tagger(
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         archive.write_out(unfinished, options=options, verbose=False)
         if warm_up is not None:
-            write_warm_up(unfinished, warm_up, endpoints["serving_default"])
+            write_warm_up(unfinished, warm_up, endpoints)
 
 
 @contextlib.contextmanager

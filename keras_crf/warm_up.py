@@ -9,7 +9,7 @@ and need no package: all are strings or messages, and of these the wire format h
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -20,29 +20,43 @@ MOST_REQUESTS = 1000  # a server refuses a version with more
 
 
 def write_warm_up(
-    directory: str | os.PathLike, requests: Iterable[Mapping[str, TensorLike]], serve: Callable
+    directory: str | os.PathLike,
+    requests: Iterable[Mapping[str, TensorLike]],
+    signatures: Mapping[str, tf.types.experimental.PolymorphicFunction],
 ) -> None:
-    """Writes requests to `serving_default` into an export, for TensorFlow Serving to begin with.
+    """Writes requests into an export, which TensorFlow Serving runs before it serves the version.
 
-    The first requests are slow: graphs are optimised and memory is found then. A server that finds
-    `assets.extra/tf_serving_warmup_requests` has that behind it before it takes others. It refuses
-    a version whose warm-up fails, so each request is run here first.
+    The first requests to a signature are slow: its graph is optimised then, and memory is
+    allocated. So each request is written for every signature that takes the same inputs. A server
+    refuses a version whose warm-up fails, so each request is run here first.
 
     Args:
         directory: the export.
-        requests: at most 1000 dicts of input name to array.
-        serve: the `tf.function` behind `serving_default`, of a dict of tensors.
+        requests: dicts of input name to array.
+        signatures: by name, the `tf.function` of each signature, of a dict of tensors.
 
     Raises:
-        ValueError: no request or too many, or one that the export does not take, by its number.
+        ValueError: no request, or more than 1000 in all signatures; or one that no signature
+            takes, or that one of them fails at, by its number.
     """
     requests = list(requests)
-    if not 1 <= len(requests) <= MOST_REQUESTS:
+    inputs = {name: serve.input_signature[0] for name, serve in signatures.items()}
+    calls = [
+        (number, name)
+        for number, request in enumerate(requests)
+        for name in _takers(inputs, number, request)
+    ]
+    if not 1 <= len(calls) <= MOST_REQUESTS:
         raise ValueError(
-            f"a warm-up has 1 to {MOST_REQUESTS} requests, each a dict of input name to array; "
-            f"got {len(requests)}."
+            f"a warm-up has 1 to {MOST_REQUESTS} requests, and each counts once for every "
+            f"signature that takes its inputs; got {len(calls)}, of {len(requests)} in warm_up."
         )
-    logs = [_prediction_log(_tried(serve, *numbered)) for numbered in enumerate(requests)]
+    logs = [
+        _prediction_log(
+            name, _tried(signatures[name], f"{number} fails at {name}", requests[number])
+        )
+        for number, name in calls
+    ]
     extra = os.path.join(directory, "assets.extra")
     tf.io.gfile.makedirs(extra)
     with tf.io.TFRecordWriter(os.path.join(extra, "tf_serving_warmup_requests")) as writer:
@@ -50,19 +64,27 @@ def write_warm_up(
             writer.write(log)
 
 
-def _tried(serve, number, request):
+def _takers(inputs, number, request):
+    """The names of the signatures that take the inputs of this request."""
+    names = set(request) if isinstance(request, Mapping) else None
+    takers = [name for name, specs in inputs.items() if set(specs) == names]
+    if not takers:
+        has = f"no names: {request!r}" if names is None else list(request)
+        taken = " or ".join(sorted({str(sorted(specs)) for specs in inputs.values()}))
+        raise ValueError(
+            f"warm-up request {number} has the inputs {has}; the signatures take {taken}."
+        )
+    return takers
+
+
+def _tried(serve, failure, request):
     """The request as tensors, which the function has taken and answered."""
     (specs,) = serve.input_signature
-    if not isinstance(request, Mapping) or set(request) != set(specs):
-        has = list(request) if isinstance(request, Mapping) else f"no names: {request!r}"
-        raise ValueError(
-            f"warm-up request {number} has the inputs {has}; the export takes {sorted(specs)}."
-        )
     try:
         tensors = {name: _as_tensor(request[name], spec.dtype) for name, spec in specs.items()}
         serve(tensors)
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
-        raise ValueError(f"warm-up request {number} fails: {error}") from error
+        raise ValueError(f"warm-up request {failure}: {error}") from error
     return tensors
 
 
@@ -77,9 +99,9 @@ def _as_tensor(value, dtype):
     return tf.convert_to_tensor(changed)
 
 
-def _prediction_log(inputs):
-    """A PredictionLog in bytes: a request to `serving_default`, as the server reads it."""
-    model = _field(3, b"serving_default")  # ModelSpec.signature_name
+def _prediction_log(signature_name, inputs):
+    """A PredictionLog in bytes: a request to a signature, as the server reads it."""
+    model = _field(3, signature_name.encode())  # ModelSpec.signature_name
     request = _field(1, model)  # PredictRequest.model_spec
     for name, value in sorted(inputs.items()):
         tensor = tf.make_tensor_proto(value).SerializeToString()

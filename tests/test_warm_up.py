@@ -29,6 +29,9 @@ def serve(inputs):
     return inputs["words"]
 
 
+SIGNATURES = {"serving_default": serve}
+
+
 def records(directory):
     path = pathlib.Path(directory, "assets.extra", "tf_serving_warmup_requests")
     return [record.numpy() for record in tf.data.TFRecordDataset(str(path))]
@@ -57,7 +60,7 @@ def fields(message):
 
 
 def test_each_request_is_a_predict_log_with_the_inputs_in_the_dtypes_of_the_signature(tmp_path):
-    write_warm_up(tmp_path, REQUESTS, serve)
+    write_warm_up(tmp_path, REQUESTS, SIGNATURES)
     for record, request in zip(records(tmp_path), REQUESTS, strict=True):
         ((log_type, predict_log),) = fields(record)
         ((number, predict_request),) = fields(predict_log)
@@ -85,7 +88,7 @@ def test_it_is_what_the_messages_of_tensorflow_serving_say(tmp_path):
         "tensorflow_serving.apis.prediction_log_pb2",
         reason="the messages are in the package tensorflow-serving-api",
     )
-    write_warm_up(tmp_path, REQUESTS, serve)
+    write_warm_up(tmp_path, REQUESTS, SIGNATURES)
     for record, request in zip(records(tmp_path), REQUESTS, strict=True):
         expected = prediction_log_pb2.PredictionLog()
         message = expected.predict_log.request
@@ -99,8 +102,8 @@ def test_it_is_what_the_messages_of_tensorflow_serving_say(tmp_path):
 
 
 def test_what_was_written_before_is_replaced(tmp_path):
-    write_warm_up(tmp_path, REQUESTS, serve)
-    write_warm_up(tmp_path, REQUESTS[:1], serve)
+    write_warm_up(tmp_path, REQUESTS, SIGNATURES)
+    write_warm_up(tmp_path, REQUESTS[:1], SIGNATURES)
     assert len(records(tmp_path)) == 1
 
 
@@ -108,35 +111,81 @@ def test_what_was_written_before_is_replaced(tmp_path):
     ("request_", "message"),
     [
         ({"words": [["zu"]]}, r"request 1 has the inputs \['words'\]; .*\['lengths', 'words'\]"),
-        ({"words": [[3]], "lengths": [1]}, "request 1 fails: .*string"),
-        ({"words": ["zu"], "lengths": [1]}, "request 1 fails: .*shape"),
-        ({"words": [["zu"], ["w1", "w2"]], "lengths": [1, 2]}, "request 1 fails: .*"),
-        ({"words": [["zu"]], "lengths": [2]}, "request 1 fails: .*lengths must lie in"),
+        ({"words": [[3]], "lengths": [1]}, "request 1 fails at serving_default: .*string"),
+        ({"words": ["zu"], "lengths": [1]}, "request 1 fails at serving_default: .*shape"),
+        ({"words": [["zu"], ["a", "b"]], "lengths": [1, 2]}, "request 1 fails at serving_default"),
+        ({"words": [["zu"]], "lengths": [2]}, "request 1 fails .*lengths must lie in"),
     ],
     ids=["missing input", "dtype", "rank", "ragged", "length above T"],
 )
 def test_a_request_that_would_fail_on_the_server_is_refused_and_nothing_written(
     tmp_path, request_, message
 ):
-    write_warm_up(tmp_path, REQUESTS, serve)
+    write_warm_up(tmp_path, REQUESTS, SIGNATURES)
     with pytest.raises(ValueError, match=f"(?s){message}"):
-        write_warm_up(tmp_path, [REQUESTS[0], request_], serve)
+        write_warm_up(tmp_path, [REQUESTS[0], request_], SIGNATURES)
     assert len(records(tmp_path)) == 2
 
 
-@pytest.mark.parametrize("number", [0, 1001])
-def test_the_number_of_requests_is_what_a_server_takes(tmp_path, number):
-    with pytest.raises(ValueError, match=f"1 to 1000 requests.*got {number}"):
-        write_warm_up(tmp_path, REQUESTS[:1] * number, serve)
+@tf.function(input_signature=[{"words": INPUTS["words"]}])
+def serve_unpadded(inputs):
+    return inputs["words"]
+
+
+def requests_by_signature(directory):
+    """(name of the signature, inputs by name) of each request, in order."""
+    found = []
+    for record in records(directory):
+        ((_, predict_log),) = fields(record)
+        ((_, request),) = fields(predict_log)
+        (_, model), *entries = fields(request)
+        ((_, signature),) = fields(model)
+        inputs = dict(dict(fields(content)).values() for _, content in entries)
+        found.append((signature.decode(), inputs))
+    return found
+
+
+def test_each_request_is_written_for_every_signature_that_takes_its_inputs(tmp_path):
+    signatures = {"serving_default": serve, "unpadded": serve_unpadded, "top_k": serve}
+    full = {"words": [["zu"]]}
+    write_warm_up(tmp_path, [*REQUESTS, full], signatures)
+    written = requests_by_signature(tmp_path)
+    assert [name for name, _ in written] == ["serving_default", "top_k"] * 2 + ["unpadded"]
+    (_, first), (_, again), *_, (_, last) = written
+    assert first == again
+    assert first.keys() == {b"lengths", b"words"}
+    assert last.keys() == {b"words"}
+
+
+def test_a_request_that_no_signature_takes_is_refused_with_what_they_take(tmp_path):
+    signatures = {"serving_default": serve, "unpadded": serve_unpadded}
+    message = (
+        r"request 0 has the inputs \['tokens'\]; the signatures take "
+        r"\['lengths', 'words'\] or \['words'\]\."
+    )
+    with pytest.raises(ValueError, match=message):
+        write_warm_up(tmp_path, [{"tokens": [["zu"]]}], signatures)
+
+
+@pytest.mark.parametrize(
+    ("number", "signatures", "written"),
+    [(0, ["marginals"], 0), (1001, ["marginals"], 1001), (334, ["marginals", "top_k", "x"], 1002)],
+)
+def test_the_number_of_requests_in_all_is_what_a_server_takes(
+    tmp_path, number, signatures, written
+):
+    with pytest.raises(ValueError, match=f"1 to 1000 requests.* got {written}, of {number} in"):
+        write_warm_up(tmp_path, REQUESTS[:1] * number, dict.fromkeys(signatures, serve))
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_export_has_those_that_it_was_asked_for(text_export):
-    (log,) = records(text_export.directory)
-    ((_, predict_log),) = fields(log)
-    ((_, request),) = fields(predict_log)
-    inputs = [dict(fields(content)) for number, content in fields(request) if number == 2]
-    assert [entry[1] for entry in inputs] == [b"lengths", b"words"]
-    assert "Köln".encode() in inputs[1][2]
+    """One request with lengths, for each signature that takes them."""
+    written = requests_by_signature(text_export.directory)
+    assert [name for name, _ in written] == ["serving_default", "marginals", "top_k"]
+    for _, inputs in written:
+        assert inputs.keys() == {b"lengths", b"words"}
+        assert "Köln".encode() in inputs[b"words"]
 
 
 @pytest.mark.parametrize(
@@ -150,4 +199,4 @@ def test_an_export_has_those_that_it_was_asked_for(text_export):
 )
 def test_what_is_no_request_or_does_not_fit_is_refused(tmp_path, request_, words):
     with pytest.raises(ValueError, match=words):
-        write_warm_up(tmp_path, [request_], serve)
+        write_warm_up(tmp_path, [request_], SIGNATURES)
