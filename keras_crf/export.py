@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import uuid
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 
 import keras
 import tensorflow as tf
 
-from keras_crf import checks
+from keras_crf import checks, serving_inputs
 from keras_crf.carrying import distribution_of
 from keras_crf.graphs import without_gradients
 from keras_crf.layer import CRFLayer
@@ -33,19 +31,33 @@ def export_tagger(
     """Writes the model as a SavedModel whose signatures tag, with Viterbi inside.
 
     Signatures, all with named inputs and outputs:
-        `serving_default`: the model's inputs under their own names, and `lengths` int32 [B]. Out
-            come `tag_ids` int32 [B, T] (0 on padding), `confidence` [B, T], the marginal of each
+        `serving_default`: takes the model's inputs under their own names, and `lengths` int32 [B].
+            Gives `tag_ids` int32 [B, T] (0 on padding), `confidence` [B, T], the marginal of each
             decoded tag (0 on padding), `log_prob` [B] of the decoded path in nats, and, where names
             are known, `tags` string [B, T] ("" on padding).
-        `unpadded`: the same without `lengths`, for batches in which every row is full.
-        `marginals`: `serving_default`, and `marginals` [B, T, K].
-        `top_k`, if asked for: the inputs of `serving_default`; the k best paths, best first, as
-            `tag_ids` int32 [B, k, T], `score` [B, k], `log_prob` [B, k] in nats and `tags` string
-            [B, k, T]. Where a row has fewer paths, score and log_prob are -inf, tags 0 and "".
+        `unpadded`: the same without `lengths`. All T steps of every row count. It is for full
+            rows, and for servers that do not merge requests. One that does pads shorter requests
+            with their first element, and without `lengths` the model reads this padding as words,
+            which gives other tags without an error.
+        `marginals`: as `serving_default`, and gives `marginals` [B, T, K] as well (0 on padding).
+        `top_k`, if asked for: takes what `serving_default` takes. Gives the k best paths, best
+            first, as `tag_ids` int32 [B, k, T], `score` [B, k], `log_prob` [B, k] in nats, `tags`
+            string [B, k, T], and `valid` bool [B, k], which is False where a row has fewer paths.
 
-    What stands behind a row's length does not matter: it is replaced by 0 (or "") in every input
-    that has a time axis (a second one that is free, or of the size that T is fixed to), and the CRF
-    is narrowed to the length. So a server may pad as it likes.
+    All numbers are finite, as JSON needs them to be. Where there is no path (False in `valid`),
+    score and log_prob are the lowest finite number of their dtype (-3.4e38 in float32), tags are 0
+    and "". A row of which the model's scores hold NaN or inf, or allow no path, has no answer: its
+    log_prob is that number too, its tags are 0 and "", its confidence and marginals 0.
+
+    Steps beyond a row's length have no influence: they are replaced by 0 (or "") in every input
+    that has a time axis (axis 1, if it is free or of the size that T is fixed to), and the CRF is
+    narrowed to the length. So a server may pad axis 1; `export_tagger` warns of further axes
+    without a size, which a server would pad within the lengths.
+
+    The graph refuses, with INVALID_ARGUMENT and the name of the input, an input of another rank or
+    fixed size than the model's, inputs of different numbers of rows or steps, and lengths outside
+    0..T. Another dtype is refused by the runtime before the graph runs. In a server that merges
+    requests, one that is refused fails the others of its batch: validate them in front of it.
 
     The directory appears at once, when all of it is written: until then its name begins with a
     dot, which is no version to a server that polls.
@@ -66,8 +78,8 @@ def export_tagger(
     Raises:
         FileExistsError: the directory is there already, or is a symbolic link.
         ValueError: names that are not K different ones; inputs whose names no signature can have,
-            or "lengths" that are none; a model whose inputs are not known, or
-            whose output carries no distribution; a `top_k` below 1; warm-up requests that fail.
+            or "lengths" that are none; a model whose inputs are not known, or whose output
+            carries no distribution; a `top_k` below 1; warm-up requests that fail or are too many.
 
     >>> inputs = keras.Input((None,), dtype="int32", name="words")
     >>> features = keras.layers.Embedding(50, 8, mask_zero=True)(inputs)
@@ -79,16 +91,16 @@ def export_tagger(
     """
     if top_k is not None:
         top_k = checks.how_many(top_k, "top_k")
-    specs = _input_specs(model, input_signature)
-    _warn_of_free_axes(specs)
+    specs = serving_inputs.specs_of(model, input_signature)
+    serving_inputs.warn_of_free_axes(specs)
     steps = _fixed_steps(model, specs)
-    tagger = _Tagger(model, list(specs), steps, _names_for(model, tag_names), top_k)
+    tagger = _Tagger(model, specs, steps, _names_for(model, tag_names), top_k)
     with _appearing_at_once(os.fspath(directory), overwrite) as unfinished, without_gradients():
         archive = keras.export.ExportArchive()
         archive.track(model)
         endpoints = {
             name: archive.add_endpoint(name, function, input_signature=[inputs])
-            for name, (function, inputs) in tagger.signatures(specs).items()
+            for name, (function, inputs) in tagger.signatures().items()
         }
         # Nothing in it is trained, and gradients would take longer to write than all else.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -133,27 +145,30 @@ def _appearing_at_once(directory: str, overwrite: bool) -> Iterator[str]:
 class _Tagger:
     """The functions behind the signatures, each of a dict of tensors."""
 
-    def __init__(self, model, input_names, steps, tag_names, number_of_paths):
+    def __init__(self, model, specs, steps, tag_names, number_of_paths):
         self.model = model
-        self.input_names = input_names
+        self.unpadded = specs
+        self.padded = {**specs, "lengths": tf.TensorSpec([None], tf.int32, name="lengths"), **specs}
         self.steps = steps
         self.tag_names = None if tag_names is None else list(tag_names)
         self.number_of_paths = number_of_paths
 
-    def signatures(self, specs):
+    def signatures(self):
         """Signature name -> (function, its inputs as a dict of name to `tf.TensorSpec`)."""
-        padded = {"lengths": tf.TensorSpec([None], tf.int32, name="lengths"), **specs}
         # What the signatures say parts of, traced and written once.
-        self.tagging = tf.function(self._tagging, autograph=False).get_concrete_function(padded)
+        self.tagging = self._traced(self._tagging)
         signatures = {
-            "serving_default": (self.tagged, padded),
-            "unpadded": (self.tagged, specs),
-            "marginals": (self.with_marginals, padded),
+            "serving_default": (self.tagged, self.padded),
+            "unpadded": (self.tagged, self.unpadded),
+            "marginals": (self.with_marginals, self.padded),
         }
         if self.number_of_paths is not None:
-            best_paths = tf.function(self._best_paths, autograph=False)
-            signatures["top_k"] = (best_paths.get_concrete_function(padded), padded)
+            self.best_paths = self._traced(self._best_paths)
+            signatures["top_k"] = (self.with_best_paths, self.padded)
         return signatures
+
+    def _traced(self, function):
+        return tf.function(function, autograph=False).get_concrete_function(self.padded)
 
     def tagged(self, inputs):
         outputs = self.with_marginals(inputs)
@@ -161,10 +176,14 @@ class _Tagger:
         return outputs
 
     def with_marginals(self, inputs):
+        inputs = serving_inputs.checked(inputs, self.padded)
         if "lengths" not in inputs:
-            inputs = {**inputs, "lengths": self._full_lengths(inputs)}
+            inputs["lengths"] = self._full_lengths(inputs)
         tagging = self._tagging if inputs["lengths"] is None else self.tagging
         return tagging(inputs)
+
+    def with_best_paths(self, inputs):
+        return self.best_paths(serving_inputs.checked(inputs, self.padded))
 
     def _full_lengths(self, inputs):
         """The number of steps, for each row; None where no input has a time axis."""
@@ -176,36 +195,37 @@ class _Tagger:
     def _tagging(self, inputs):
         distribution = self._distribution(inputs)
         tagging = distribution.tagging()
+        exists = tf.math.is_finite(tagging.log_prob)
+        kept = exists[:, tf.newaxis] & distribution.mask
         return {
-            **self._with_names(tagging.tags, distribution, distribution.mask),
-            "confidence": tagging.confidence,
-            "log_prob": tagging.log_prob,
-            "marginals": tagging.marginals,
+            **self._with_names(tagging.tags, distribution, kept),
+            "confidence": _or_else(0, kept, tagging.confidence),
+            "log_prob": _or_lowest(exists, tagging.log_prob),
+            "marginals": _or_else(0, kept[..., tf.newaxis], tagging.marginals),
         }
 
     def _best_paths(self, inputs):
         distribution = self._distribution(inputs)
         paths = distribution.top_k(self.number_of_paths)
-        exists = tf.math.is_finite(paths.score)
-        each = distribution.repeated(self.number_of_paths)
-        log_prob = each.log_prob(tf.reshape(paths.tags, tf.shape(each.mask)))
-        log_prob = tf.reshape(log_prob, tf.shape(exists))
+        exists = tf.math.is_finite(paths.score) & tf.math.is_finite(paths.log_prob)
         kept = exists[..., tf.newaxis] & distribution.mask[:, tf.newaxis]
         return {
             **self._with_names(paths.tags, distribution, kept),
-            "score": paths.score,
-            "log_prob": tf.where(exists, log_prob, paths.score),
+            "score": _or_lowest(exists, paths.score),
+            "log_prob": _or_lowest(exists, paths.log_prob),
+            "valid": exists,
         }
 
     def _with_names(self, tag_ids, distribution, kept):
+        tag_ids = _or_else(0, kept, tag_ids)
         names = checks.tag_names(self.tag_names, distribution.potentials.shape[2])
         if names is None:
             return {"tag_ids": tag_ids}
-        return {"tag_ids": tag_ids, "tags": tf.where(kept, tf.gather(names, tag_ids), "")}
+        return {"tag_ids": tag_ids, "tags": _or_else("", kept, tf.gather(names, tag_ids))}
 
     def _distribution(self, inputs):
         lengths = inputs["lengths"]
-        features = {name: inputs[name] for name in self.input_names}
+        features = {name: inputs[name] for name in self.unpadded}
         if lengths is not None:
             features = {name: self._emptied(tensor, lengths) for name, tensor in features.items()}
         outputs = self.model(self._as_the_model_takes(features), training=False)
@@ -237,21 +257,13 @@ class _Tagger:
         return tf.where(kept, tensor, tf.zeros([], tensor.dtype))
 
 
-def _input_specs(model, input_signature):
-    specs = _specs_of(model, input_signature)
-    wrong = [name for name in specs if not re.fullmatch(r"[A-Za-z0-9.][\w.\-]*", name, re.ASCII)]
-    if wrong or "self" in specs:
-        raise ValueError(
-            f"no signature can have an input of the name {(wrong or ['self'])[0]!r}: letters, "
-            "digits and _ . - can stand in it. Name it anew, keras.Input(..., name=...)."
-        )
-    lengths = specs.get("lengths")
-    if lengths is not None and not (lengths.dtype.is_integer and lengths.shape.rank == 1):
-        raise ValueError(
-            "an input of the name 'lengths' must be whole numbers [batch], how long the rows are; "
-            f"got {lengths.dtype.name} {lengths.shape}. Give it another name."
-        )
-    return specs
+def _or_lowest(exists, value):
+    """The value where there is one, else the lowest finite number: JSON has no infinity or NaN."""
+    return _or_else(value.dtype.min, exists, value)
+
+
+def _or_else(otherwise, condition, value):
+    return tf.where(condition, value, tf.constant(otherwise, value.dtype))
 
 
 def _fixed_steps(model, specs):
@@ -260,38 +272,6 @@ def _fixed_steps(model, specs):
     if outputs:
         return outputs[0].shape[1]
     return next((spec.shape[1] for spec in specs.values() if len(spec.shape) > 1), None)
-
-
-def _specs_of(model, input_signature):
-    if input_signature is not None:
-        return {name: _named(spec, name) for name, spec in dict(input_signature).items()}
-    if not getattr(model, "inputs", None):
-        raise ValueError(
-            f"The inputs of {type(model).__name__} {model.name!r} are not known. Pass "
-            "input_signature={name: tf.TensorSpec([None, None], dtype), ...}."
-        )
-    return {
-        tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype, name=tensor.name)
-        for tensor in model.inputs
-    }
-
-
-def _warn_of_free_axes(specs):
-    """Says of which inputs a server that merges requests spoils what lies within the lengths."""
-    for name, spec in specs.items():
-        free = [axis for axis in range(2, len(spec.shape)) if spec.shape[axis] is None]
-        if free:
-            warnings.warn(
-                f"Axis {free[0]} of the input {name!r} {tuple(spec.shape)} has no fixed size. A "
-                "server that merges requests of different sizes fills it up with the tensor's "
-                "first element, and the model cannot know what was filled up: fix the size, or "
-                "do not let the server merge requests.",
-                stacklevel=3,
-            )
-
-
-def _named(spec, name):
-    return tf.TensorSpec(spec.shape, spec.dtype, name=name)
 
 
 def _names_for(model, tag_names):

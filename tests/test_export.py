@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 
 import toys
 from keras_crf import CRFLayer, distribution_of, export_tagger, tags
@@ -53,6 +55,7 @@ keras_crf.export_tagger(keras.Model(words, keras_crf.CRFLayer(3)(features)), sys
 """
 
 TAG_NAMES = ["O", "B-Ort", "I-Ört"]
+LOWEST = np.finfo("float32").min  # what stands for -inf, and for NaN
 
 
 def embedding(size, **options):
@@ -94,6 +97,7 @@ class Exported:
         characters = np.random.default_rng(1).integers(1, 9, [4, 5, 4]).astype("int32")
         self.inputs = {"words": words, "characters": characters}
         export_tagger(self.model, directory, top_k=3)
+        self.directory = directory
         self.loaded = tf.saved_model.load(directory)
         self.signatures = self.loaded.signatures
 
@@ -130,6 +134,7 @@ class TestSignatures:
         "tags": ("string", [None, 3, None]),
         "score": ("float32", [None, 3]),
         "log_prob": ("float32", [None, 3]),
+        "valid": ("bool", [None, 3]),
     }
 
     @pytest.mark.parametrize(
@@ -225,7 +230,9 @@ class TestServed:
         served, distribution = exported.served("top_k"), exported.distribution()
         best = distribution.top_k(3)
         np.testing.assert_array_equal(served["tag_ids"], best.tags)
-        np.testing.assert_allclose(served["score"], best.score, rtol=1e-6)
+        np.testing.assert_array_equal(served["valid"], np.isfinite(best.score))
+        score = np.where(served["valid"], best.score, LOWEST)
+        np.testing.assert_allclose(served["score"], score, rtol=1e-6)
         for rank in range(3):
             expected = distribution.log_prob(served["tag_ids"][:, rank])[:3]  # the 4th row is empty
             np.testing.assert_allclose(served["log_prob"][:3, rank], expected, atol=1e-5)
@@ -236,8 +243,9 @@ class TestServed:
 
     def test_an_empty_row_has_one_path_and_then_none(self, exported):
         served = exported.served("top_k")
-        np.testing.assert_array_equal(served["score"][3], [0, -np.inf, -np.inf])
-        np.testing.assert_array_equal(served["log_prob"][3], [0, -np.inf, -np.inf])
+        np.testing.assert_array_equal(served["score"][3], [0, LOWEST, LOWEST])
+        np.testing.assert_array_equal(served["log_prob"][3], [0, LOWEST, LOWEST])
+        assert served["valid"][3].tolist() == [True, False, False]
         assert not served["tag_ids"][3].any()
         assert np.all(served["tags"][3] == b"")
 
@@ -247,10 +255,6 @@ class TestServed:
         with pytest.raises(tf.errors.InvalidArgumentError, match="lengths must lie in"):
             exported.served(lengths=lengths)
 
-    def test_lengths_for_another_number_of_rows_are_an_error(self, exported):
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            exported.served(lengths=np.array([5], "int32"))
-
     def test_another_dtype_is_an_error_that_names_both(self, exported):
         message = "expected to be an? int32 tensor but is a float tensor"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -259,6 +263,145 @@ class TestServed:
     def test_an_input_that_is_missing_is_an_error_that_names_it(self, exported):
         with pytest.raises(TypeError, match="lengths"):
             exported.served(lengths=None)
+
+
+# Shapes of words [batch, time], characters [batch, time, 4] and lengths [batch], and what is said.
+WRONG_SHAPES = {
+    "lengths, too many": ((1, 2), (1, 2, 4), (2,), r"lengths .*\[batch\].*\[2\].*words.*\[1 2\]"),
+    "lengths, too few": ((3, 2), (3, 2, 4), (1,), r"lengths .*\[batch\].*\[1\].*words.*\[3 2\]"),
+    "lengths, a scalar": ((1, 2), (1, 2, 4), (), r"lengths .*\[batch\].*\[\].*words.*\[1 2\]"),
+    "lengths, a matrix": ((1, 2), (1, 2, 4), (1, 1), r"lengths .*\[batch\].*\[1 1\]"),
+    "characters, more rows": ((1, 2), (2, 2, 4), (1,), r"characters .*\[2 2 4\].*words.*\[1 2\]"),
+    "characters, fewer rows": ((2, 2), (1, 2, 4), (2,), r"characters .*\[1 2 4\].*words.*\[2 2\]"),
+    "characters, fewer steps": ((1, 2), (1, 1, 4), (1,), r"characters .*\[1 1 4\].*words.*\[1 2\]"),
+    "characters, too many": ((1, 2), (1, 2, 5), (1,), r"characters .*time, 4\].*\[1 2 5\]"),
+    "characters, too few": ((1, 2), (1, 2, 1), (1,), r"characters .*time, 4\].*\[1 2 1\]"),
+    "characters, a matrix": ((1, 4), (1, 4), (1,), r"characters .*time, 4\].*\[1 4\]"),
+    "words, a vector": ((2,), (2, 2, 4), (2,), r"words .*\[batch, time\].*\[2\]"),
+    "words, three axes": ((1, 2, 1), (1, 2, 4), (1,), r"words .*\[batch, time\].*\[1 2 1\]"),
+}
+
+
+@pytest.mark.parametrize(
+    ("signature", "wrong"),
+    [
+        (signature, wrong)
+        for signature in ("serving_default", "unpadded", "marginals", "top_k")
+        for wrong in WRONG_SHAPES
+        if not (signature == "unpadded" and wrong.startswith("lengths"))  # it takes none
+    ],
+)
+class TestShapesThatDoNotGoTogether:
+    """TensorFlow itself takes them all, and broadcasts."""
+
+    def inputs(self, wrong, signature):
+        *shapes, message = WRONG_SHAPES[wrong]
+        names = ["words", "characters", "lengths"]
+        inputs = {k: np.ones(n, "int32") for k, n in zip(names, shapes, strict=True)}
+        if signature == "unpadded":
+            del inputs["lengths"]
+        name, shapes_in_words = message.split(" ", 1)
+        return inputs, rf"assertion failed: \[{name} must have the shape {shapes_in_words}"
+
+    def test_are_an_error_of_one_line_with_the_name_what_came_and_what_was_wanted(
+        self, exported, wrong, signature
+    ):
+        inputs, message = self.inputs(wrong, signature)
+        given = {name: tf.constant(value) for name, value in inputs.items()}
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            exported.signatures[signature](**given)
+        assert any(re.search(message, line) for line in str(raised.value).splitlines())
+
+    def test_are_the_same_error_in_a_session_by_which_a_server_runs(
+        self, session, wrong, signature
+    ):
+        inputs, message = self.inputs(wrong, signature)
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            session(signature, inputs)
+        assert re.search(message, str(raised.value).splitlines()[0])
+
+
+@pytest.fixture(scope="module")
+def session(exported):
+    """A function that runs a signature as servers do: nothing looks at the shapes of the inputs."""
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], exported.directory)
+
+    def run(signature, inputs):
+        definition = loaded.signature_def[signature]
+        options = config_pb2.CallableOptions(
+            feed=[definition.inputs[name].name for name in inputs],
+            fetch=[tensor.name for tensor in definition.outputs.values()],
+        )
+        return session._make_callable_from_options(options)(*inputs.values())
+
+    yield run
+    session.close()
+
+
+class TestStrictJson:
+    """Numbers that JSON has, whatever the model gives."""
+
+    @pytest.fixture(scope="class")
+    def signatures(self, tmp_path_factory):
+        directory = str(tmp_path_factory.mktemp("scores") / "1")
+        scores = keras.Input((None, 3), name="scores")
+        layer = CRFLayer(3, use_kernel=False, tag_names=toys.TEXT_TAGS, scheme="BIO")
+        export_tagger(keras.Model(scores, layer(scores)), directory, top_k=9)
+        return tf.saved_model.load(directory).signatures
+
+    def served(self, signatures, name, scores, lengths):
+        inputs = {"scores": tf.constant(scores), "lengths": tf.constant(lengths)}
+        if name == "unpadded":
+            del inputs["lengths"]
+        outputs = {key: v.numpy() for key, v in signatures[name](**inputs).items()}
+        numbers = {key: v.tolist() for key, v in outputs.items() if v.dtype != object}
+        assert json.loads(json.dumps(numbers, allow_nan=False)).keys() == numbers.keys()
+        return outputs
+
+    @pytest.mark.parametrize("name", ["serving_default", "unpadded", "marginals", "top_k"])
+    def test_no_signature_gives_infinities_or_nan(self, signatures, name):
+        numbers = [0, 1, 80, -90, 1e20, 1e38, -1e38, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan]
+        random = np.random.default_rng(0)
+        for steps in (1, 2, 7):
+            scores = random.choice(np.array(numbers, "float32"), [200, steps, 3])
+            lengths = random.integers(0, steps + 1, 200).astype("int32")
+            self.served(signatures, name, scores, lengths)
+
+    WITHOUT_ANSWER = {
+        "nan": [[0, np.nan, 0], [0, 0, 0]],
+        "infinite": [[np.inf, 0, 0], [0, 0, 0]],
+        "no tag allowed": [[0, 0, 0], [-np.inf] * 3],
+        "no path allowed": [[-np.inf, -np.inf, 0], [0, 0, 0]],  # that begins with an I-
+    }
+
+    @pytest.mark.parametrize("kind", WITHOUT_ANSWER)
+    def test_a_row_without_an_answer_is_told_by_its_log_prob_and_by_empty_tags(
+        self, signatures, kind
+    ):
+        scores = np.array([self.WITHOUT_ANSWER[kind], [[9, 0, 0], [0, 9, 0]]], "float32")
+        for name in ("marginals", "unpadded"):
+            served = self.served(signatures, name, scores, [2, 2])
+            assert served["log_prob"][0] == LOWEST
+            assert served["tags"][0].tolist() == [b"", b""]
+            for key in served.keys() - {"log_prob", "tags"}:
+                assert not served[key][0].any()
+            assert served["tags"][1].tolist() == [b"O", b"B-Ort"]  # the others go on
+            assert served["log_prob"][1] > -1
+        served = self.served(signatures, "top_k", scores, [2, 2])
+        assert not served["valid"][0].any()
+        assert (served["score"][0] == LOWEST).all()
+        assert (served["log_prob"][0] == LOWEST).all()
+        assert (served["tags"][0] == b"").all()
+        assert served["valid"][1].tolist() == [True] * 5 + [False] * 4
+
+    def test_fewer_than_k_paths(self, signatures):
+        served = self.served(signatures, "top_k", np.zeros([1, 1, 3], "float32"), [1])
+        assert served["valid"].tolist() == [[True] * 2 + [False] * 7]
+        np.testing.assert_allclose(np.exp(served["log_prob"][0, :2]).sum(), 1, rtol=1e-6)
+        assert (served["log_prob"][0, 2:] == LOWEST).all()
+        assert served["tags"][0, :, 0].tolist() == [b"O", b"B-Ort"] + [b""] * 7
 
 
 class TestEachKindOfModel:
