@@ -10,15 +10,27 @@ import client
 
 
 def predict(server, model, inputs, seconds=10):
-    """Sends inputs, a dict of arrays or lists, and returns the outputs as lists."""
+    """The outputs for `words` [B, T] and `lengths` [B], as a dict of lists of B rows.
+
+    Raises:
+        ValueError: inputs that are not sent, since a server cannot take them.
+        client.ServerError: what the server says, or that there is none.
+    """
+    return client.ask(lambda part: _send(server, model, part, seconds), inputs)
+
+
+def _send(server, model, inputs, seconds=10):
+    """One request: inputs, a dict of nested lists, to outputs as such a dict."""
     grpc, predict_pb2, prediction_service_pb2_grpc = _packages()
     import tensorflow as tf
 
+    dtypes = {"words": tf.string, "lengths": tf.int32}
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model
     request.model_spec.signature_name = "serving_default"
     for name, value in inputs.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(value))  # Python ints are int32 there
+        # Named, since a server fails the whole batch for an int64.
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(value, dtypes[name]))
     with grpc.insecure_channel(server) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         try:

@@ -11,7 +11,17 @@ import client
 
 
 def predict(server, model, inputs, seconds=10):
-    """Sends inputs, a dict of nested lists, and returns the outputs as such a dict."""
+    """The outputs for `words` [B, T] and `lengths` [B], as a dict of lists of B rows.
+
+    Raises:
+        ValueError: inputs that are not sent, since a server cannot take them.
+        client.ServerError: what the server says, or that there is none.
+    """
+    return client.ask(lambda part: _send(server, model, part, seconds), inputs)
+
+
+def _send(server, model, inputs, seconds=10):
+    """One request: inputs, a dict of nested lists, to outputs as such a dict."""
     request = urllib.request.Request(
         f"{server}/v1/models/{model}:predict",
         json.dumps({"signature_name": "serving_default", "inputs": inputs}).encode(),

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 MORE_STEPS = 3
+MOST_ROWS = 64
 
 
 class NoSuchModelError(LookupError):
@@ -32,6 +33,9 @@ def answer(models, name, signature_name, inputs):
     for key, spec in specs.items():
         if inputs[key].dtype != spec.dtype:
             raise ValueError(f"{key} must be {spec.dtype.name}, got {inputs[key].dtype.name}")
+    rows = len(next(iter(inputs.values())))
+    if rows > MOST_ROWS:
+        raise ValueError(f"Task size {rows} is larger than maximum batch size {MOST_ROWS}")
     outputs = serve(**{key: merged(tensor.numpy()) for key, tensor in inputs.items()})
     return {key: tensor.numpy() for key, tensor in outputs.items()}
 

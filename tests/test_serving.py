@@ -57,8 +57,64 @@ def predict(request):
     return functools.partial(request.param.predict, address)
 
 
+@pytest.fixture(params=[rest_client, grpc_client], ids=["rest", "grpc"])
+def send(request):
+    """The same for one request, which nothing checks."""
+    address = request.getfixturevalue(request.param.__name__.replace("client", "server"))
+    return functools.partial(request.param._send, address)
+
+
 def tagged(predict):
     return client.tag(functools.partial(predict, "tagger"), SENTENCES)
+
+
+class TestWhatIsNotSent:
+    """Requests that would fail others, or the server, are refused by both clients."""
+
+    @pytest.mark.parametrize(
+        ("words", "lengths", "message"),
+        [
+            ([["zu"]], [[1]], r"lengths must have rank 1; got the shape \(1, 1\)"),
+            ([["zu"]], 1, r"lengths must have rank 1; got the shape \(\)"),
+            (["zu", "w3"], [1, 1], r"words must have rank 2; got the shape \(2,\)"),
+            ([[["zu"]]], [1], r"words must have rank 2; got the shape \(1, 1, 1\)"),
+            ([["zu"]], [1, 1], r"lengths must have the shape \(1,\), as many .* got \(2,\)"),
+            ([["zu"], ["w3"]], [1], r"lengths must have the shape \(2,\), as many .* got \(1,\)"),
+            ([], [], r"words must not be empty; got the shape \(0,\)"),
+            (np.zeros([0, 3], "U"), [], r"words must not be empty; got the shape \(0,\)"),
+            ([[]], [0], r"words must not be empty; got the shape \(1, 0\)"),
+            ([["zu"], ["w3", "w4"]], [1, 2], r"words must be padded .* \[\(1,\), \(2,\)\]"),
+            ([["zu"], ["w3"]], [1, [1]], r"lengths must be padded .* \[\(\), \(1,\)\]"),
+            ([["zu", 3]], [2], "words must be strings; got 3 in row 0"),
+            ([["zu"], ["w3"]], [1, 1.0], "lengths must be whole numbers; got 1.0 in row 1"),
+            ([["zu"]], np.array([1.0]), "lengths must be whole numbers; got 1.0 in row 0"),
+            ([["zu"]], [True], "lengths must be whole numbers; got True in row 0"),
+            ([["zu"]], ["1"], "lengths must be whole numbers; got '1' in row 0"),
+            ([["zu"], ["w3"]], [1, 2], r"lengths must lie in 1\.\.1; got 2 in row 1"),
+            ([["zu"]], [0], r"lengths must lie in 1\.\.1; got 0 in row 0"),
+            ([["zu"]], [-1], r"lengths must lie in 1\.\.1; got -1 in row 0"),
+        ],
+    )
+    @pytest.mark.parametrize("module", [rest_client, grpc_client])
+    def test_is_named_and_leaves_the_server_alone(self, module, words, lengths, message):
+        with pytest.raises(ValueError, match=message):  # and not that nobody is at the address
+            module.predict("http://127.0.0.1:9", "tagger", {"words": words, "lengths": lengths})
+
+    @pytest.mark.parametrize("inputs", [{"words": [["zu"]]}, {"words": [["zu"]], "length": [1]}])
+    def test_other_inputs(self, inputs):
+        message = r"inputs must be \['lengths', 'words'\]; got \['(length', ')?words'\]"
+        with pytest.raises(ValueError, match=message):
+            client.checked(inputs)
+
+    def test_a_bad_row_among_many_keeps_all_from_being_sent(self):
+        sent = []
+        with pytest.raises(ValueError, match="got 2 in row 99"):
+            client.ask(sent.append, {"words": [["zu"]] * 100, "lengths": [1] * 99 + [2]})
+        assert sent == []
+
+    def test_bytes_are_text(self):
+        words = np.array([[b"zu", "são".encode()]], object)
+        assert client.checked({"words": words, "lengths": [2]})["words"] == [["zu", "são"]]
 
 
 class TestClients:
@@ -78,24 +134,34 @@ class TestClients:
         assert len(outputs["tags"][0]) == 2 + loopback.MORE_STEPS
         assert outputs["tags"][0][2:] == [""] * loopback.MORE_STEPS
 
-    @pytest.mark.parametrize(
-        ("model", "inputs", "message"),
-        [
-            ("absent", {"words": [["zu"]], "lengths": [1]}, "Servable not found.*absent"),
-            ("tagger", {"words": [["zu"]]}, r"inputs must be \['lengths', 'words'\]"),
-            ("tagger", {"words": [[3]], "lengths": [1]}, "string"),
-            ("tagger", {"words": [["zu"]], "lengths": ["one"]}, "int32"),
-            ("tagger", {"words": [["zu"]], "lengths": [9]}, "lengths must lie in"),
-        ],
-        ids=["model", "missing input", "dtype of words", "dtype of lengths", "length above T"],
-    )
-    def test_a_wrong_request_is_an_error_and_the_server_goes_on(
-        self, predict, model, inputs, message
-    ):
-        code = "(404|400|NOT_FOUND|INVALID_ARGUMENT)"
-        with pytest.raises(client.ServerError, match=f"(?s){code}.*{message}"):
-            predict(model, inputs)
+    def test_a_model_that_is_not_there_is_an_error_and_the_server_goes_on(self, predict):
+        with pytest.raises(client.ServerError, match=r"(404|NOT_FOUND), Servable not .*absent"):
+            predict("absent", {"words": [["zu"]], "lengths": [1]})
         assert len(tagged(predict)) == 3
+
+    def test_an_error_of_the_graph_is_one_line(self, send):
+        with pytest.raises(client.ServerError) as raised:
+            send("tagger", {"words": [["zu"]], "lengths": [9]})
+        assert re.search(r"(400|INVALID_ARGUMENT), .*lengths must lie in", str(raised.value))
+        assert "\n" not in str(raised.value)
+
+    def test_more_rows_than_a_server_takes_are_sent_in_several_requests(self, predict, send):
+        words = [["zu", "w3"], ["são", ""], ["Ort", "w9"]] * 50
+        inputs = {"words": words, "lengths": [2, 1, 2] * 50}
+        with pytest.raises(client.ServerError, match="Task size 150 is larger"):
+            send("tagger", inputs)
+        outputs = predict("tagger", inputs)
+        assert [len(value) for value in outputs.values()] == [150] * 4
+        for row, tags in enumerate(outputs["tags"]):
+            assert tags == outputs["tags"][row % 3]
+        assert len({tuple(tags) for tags in outputs["tags"]}) == 3
+
+    def test_arrays_of_any_whole_numbers_are_sent_in_the_dtypes_of_the_export(self, predict):
+        words = [["zu", "w3"], ["são", ""]]
+        expected = predict("tagger", {"words": words, "lengths": [2, 1]})
+        for dtype in ("int64", "int32", "uint8"):
+            inputs = {"words": np.array(words, object), "lengths": np.array([2, 1], dtype)}
+            assert predict("tagger", inputs) == expected
 
     @pytest.mark.parametrize(
         ("module", "address"), [(rest_client, "http://127.0.0.1:9"), (grpc_client, "127.0.0.1:9")]
@@ -115,7 +181,7 @@ class TestClients:
             monkeypatch.setitem(sys.modules, name, None)
         message = "tensorflow_serving.* is not installed: pip install .*tensorflow-serving-api"
         with pytest.raises(client.ServerError, match=message):
-            grpc_client.predict("127.0.0.1:9", "tagger", {})
+            grpc_client.predict("127.0.0.1:9", "tagger", {"words": [["zu"]], "lengths": [1]})
 
     def test_the_script_prints_a_line_for_each_token(self, rest_server):
         command = [sys.executable, DEMO / "rest_client.py", "--server", rest_server]
@@ -167,6 +233,7 @@ class TestConfiguration:
             "num_batch_threads",
         }
         assert all(int(number) > 0 for number in numbers.values())
+        assert int(numbers["max_batch_size"]) == client.MOST_ROWS == loopback.MOST_ROWS
 
     def test_the_server_knows_the_model_by_the_name_that_the_clients_ask_for(self):
         config = parsed("models.config", "config.model_server_config_pb2", "ModelServerConfig")
