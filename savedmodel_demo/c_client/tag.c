@@ -3,8 +3,8 @@
  *     tag DIRECTORY TOKEN ...     tags one sentence
  *     tag DIRECTORY               tags each line of standard input, until it ends
  *
- * Tokens of a line stand between spaces. "N<TAB>" before them tags the first N only. Each token is
- * answered by a line TOKEN<TAB>TAG<TAB>CONFIDENCE, each sentence ends in an empty line. A line that
+ * Tokens of a line are separated by spaces. "N<TAB>" before them tags the first N only. The answer
+ * is a line TOKEN<TAB>TAG<TAB>CONFIDENCE per token, and an empty line per sentence. A line that
  * cannot be tagged is answered by "tag: ..." on standard error, and the next one is read. (There
  * TensorFlow writes its log as well; TF_CPP_MIN_LOG_LEVEL=2 silences most of it.)
  */
@@ -38,6 +38,17 @@ static int has_type(Tagger *tagger, const Endpoint *endpoint, TF_DataType wanted
     return 0;
 }
 
+static int has_rank(Tagger *tagger, const Endpoint *endpoint, int wanted, const char *name) {
+    SavedModel *model = &tagger->model;
+    int rank = TF_GraphGetTensorNumDims(model->graph, endpoint->tensor, model->status);
+    if (TF_GetCode(model->status) != TF_OK) return 0;
+    if (rank == wanted) return 1;
+    char message[160];
+    snprintf(message, sizeof message, "%s has rank %d, this program wants %d", name, rank, wanted);
+    TF_SetStatus(model->status, TF_INVALID_ARGUMENT, message);
+    return 0;
+}
+
 static int load(Tagger *tagger, const char *directory) {
     SavedModel *model = &tagger->model;
     const char *signature = "serving_default";
@@ -50,7 +61,9 @@ static int load(Tagger *tagger, const char *directory) {
            has_type(tagger, &inputs[WORDS], TF_STRING, "words") &&
            has_type(tagger, &inputs[LENGTHS], TF_INT32, "lengths") &&
            has_type(tagger, &outputs[TAGS], TF_STRING, "tags") &&
-           has_type(tagger, &outputs[CONFIDENCE], TF_FLOAT, "confidence");
+           has_type(tagger, &outputs[CONFIDENCE], TF_FLOAT, "confidence") &&
+           has_rank(tagger, &inputs[WORDS], 2, "words") &&
+           has_rank(tagger, &inputs[LENGTHS], 1, "lengths");
 }
 
 /* A batch of one row of strings, [1, count]. */
@@ -116,22 +129,31 @@ static int64_t split(char *line, char **tokens) {
     return count;
 }
 
-static int tag_line(Tagger *tagger, char *line) {
-    char *tab = strchr(line, '\t'), *end = line;
-    long length = 0;
-    if (tab) {
-        errno = 0;
-        length = strtol(line, &end, 10);
-        if (end != tab || errno || length != (int32_t)length) {
-            fprintf(stderr, "tag: before a tab stands how many tokens to tag, got %.*s\n",
-                    (int)(tab - line), line);
-            return 0;
-        }
-        line = tab + 1;
+/* How many of the tokens to tag: all, or the number before a tab; 0, with a complaint, if that is
+ * no number or does not fit. */
+static int32_t length_of(const char *line, const char *tab, int64_t count) {
+    if (!tab) return (int32_t)count;
+    char *end;
+    errno = 0;
+    long length = strtol(line, &end, 10);
+    if (end != tab || errno) {
+        fprintf(stderr, "tag: before a tab stands how many tokens to tag, got %.*s\n",
+                (int)(tab - line), line);
+        return 0;
     }
-    char **tokens = malloc((strlen(line) / 2 + 1) * sizeof *tokens);
-    int64_t count = split(line, tokens);
-    int tagged = count == 0 || tag(tagger, tokens, count, tab ? (int32_t)length : (int32_t)count);
+    if (1 <= length && length <= count) return (int32_t)length;
+    fprintf(stderr,
+            "tag: the number before a tab must lie in 1..%lld, the tokens of the line; got %ld\n",
+            (long long)count, length);
+    return 0;
+}
+
+static int tag_line(Tagger *tagger, char *line) {
+    char *tab = strchr(line, '\t'), *text = tab ? tab + 1 : line;
+    char **tokens = malloc((strlen(text) / 2 + 1) * sizeof *tokens);
+    int64_t count = split(text, tokens);
+    int32_t length = length_of(line, tab, count);
+    int tagged = length ? tag(tagger, tokens, count, length) : !tab; /* or there are no tokens */
     free(tokens);
     return tagged;
 }
