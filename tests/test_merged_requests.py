@@ -136,3 +136,50 @@ def test_one_export_serves_every_number_of_rows_and_of_steps_f6_f8(served):
         assert_same_answers(answer, [requests[i] for i in these], [alone[i] for i in these])
         taken += rows
     assert taken >= LONGEST
+
+
+def convolutional(directory, is_masked):
+    """An export of two convolutions, with padding set to 0 in front of each, or not."""
+    keras.utils.set_random_seed(3)
+    large = keras.initializers.RandomNormal(stddev=2)
+    words = keras.Input((None,), dtype="int32", name="words")
+    mask = words != 0
+    features = keras.layers.Embedding(20, 4, embeddings_initializer=large)(words)
+    for _ in range(2):
+        if is_masked:
+            features = features * keras.ops.cast(mask, "float32")[..., None]
+        features = keras.layers.Conv1D(6, 3, padding="same", activation="relu")(features)
+    crf = CRFLayer(3, kernel_initializer=large, tag_names=toys.TEXT_TAGS)
+    export_tagger(keras.Model(words, crf(features, mask=mask)), directory)
+    return tf.saved_model.load(directory)
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_convolutions_read_no_padding_if_it_is_zero_in_front_of_each(tmp_path, is_masked):
+    loaded = convolutional(str(tmp_path / "1"), is_masked)
+
+    def answer(inputs):
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        outputs = loaded.signatures["serving_default"](**tensors)
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    words = [np.random.default_rng(n).integers(1, 20, [1, n]).astype("int32") for n in range(1, 13)]
+    requests = [{"words": row, "lengths": np.array([row.size], "int32")} for row in words]
+    alone = [answer(request) for request in requests]
+    if is_masked:
+        assert_same_answers(answer, requests, alone)
+    else:  # what docs/serving.md warns of
+        with pytest.raises(AssertionError):
+            assert_same_answers(answer, requests, alone)
+
+
+def test_unpadded_counts_what_a_server_fills_up_as_words(text_export):
+    """Which docs/serving.md warns of."""
+    unpadded = text_export.signatures["unpadded"]
+    short = {"words": np.array([["New", "York"]], object)}
+    long = {"words": toys.texts([40])}
+    alone = unpadded(words=tf.constant(short["words"]))
+    together = unpadded(words=tf.constant(merged([short, long])["words"]))
+    assert together["tags"].shape == [2, 40]
+    assert not np.any(together["tags"][0] == b"")
+    assert abs(together["log_prob"][0] - alone["log_prob"][0]) > 1
