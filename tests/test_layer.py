@@ -175,13 +175,13 @@ class TestWeights:
 
 class TestOptions:
     EVERY_OPTION_CHANGED = {
-        "num_tags": 3,
+        "num_tags": 4,
         "output_mode": "int",
         "use_kernel": False,
         "use_boundary": False,
-        "tag_names": ["O", "B-X", "I-X"],
+        "tag_names": ["O", "B-X", "I-X", "PAD"],
         "scheme": "BIO",
-        "unused_tags": ["I-X"],
+        "unused_tags": ["PAD"],
         "illegal_gold": "allow",
         "pad_tag": -1,
         "lr_multiplier": 10.0,
