@@ -35,7 +35,7 @@ def answer(models, name, signature_name, inputs):
             raise ValueError(f"{key} must be {spec.dtype.name}, got {inputs[key].dtype.name}")
     rows = len(next(iter(inputs.values())))
     if rows > MOST_ROWS:
-        raise ValueError(f"Task size {rows} is larger than maximum batch size {MOST_ROWS}")
+        raise ValueError(f"Task size {rows} is larger than maximum input batch size {MOST_ROWS}")
     outputs = serve(**{key: merged(tensor.numpy()) for key, tensor in inputs.items()})
     return {key: tensor.numpy() for key, tensor in outputs.items()}
 

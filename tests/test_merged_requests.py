@@ -183,3 +183,37 @@ def test_unpadded_counts_what_a_server_fills_up_as_words(text_export):
     assert together["tags"].shape == [2, 40]
     assert not np.any(together["tags"][0] == b"")
     assert abs(together["log_prob"][0] - alone["log_prob"][0]) > 1
+
+
+class TestBadRequestsAmongOthers:
+    """What docs/serving.md says of them: to the graph a batch is one request."""
+
+    @pytest.fixture(scope="class")
+    def kind(self, tmp_path_factory):
+        return Ids(str(tmp_path_factory.mktemp("bad") / "1"))
+
+    def answer(self, kind, *requests):
+        tensors = {name: tf.constant(value) for name, value in merged(requests).items()}
+        return kind.signatures["serving_default"](**tensors)
+
+    def test_a_length_above_t_is_an_error_only_where_no_other_is_as_long(self, kind):
+        bad = {**kind.request([2], 0), "lengths": np.array([5], "int32")}
+        for others in ([], [kind.request([4], 1)]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="lengths must lie in"):
+                self.answer(kind, bad, *others)
+        answer = self.answer(kind, bad, kind.request([5], 1))
+        assert b"" not in answer["tags"][0].numpy()  # padding that was tagged as words
+
+    @pytest.mark.parametrize("size", [3, 5])
+    def test_another_fixed_size_is_padded_or_fails_all(self, kind, size):
+        bad = kind.request([2], 0)
+        bad["characters"] = np.ones([1, 2, size], "int32")
+        message = rf"characters must have the shape \[batch, time, 4\].*\[1 2 {size}\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            self.answer(kind, bad)
+        good = kind.request([2], 1)
+        if size < 4:
+            assert self.answer(kind, bad, good)["tags"].shape == [2, 2]
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="characters must have"):
+                self.answer(kind, bad, good)
