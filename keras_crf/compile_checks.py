@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_crf.callers import RUNNING, TRAINING, argument_of_model
+from keras_crf.warning import warn_user
 
 OWN_LOSSES = ("crf_loss", "CRFLoss", "crfloss", "CrfLoss")
 # Metrics of Keras for which the last axis of an output holds classes.
@@ -26,26 +27,32 @@ OF_CLASSES = (
 def check_compiled(layer, is_decoded):
     """Refuses losses and metrics that cannot work on the output of the layer, if Keras runs it.
 
-    `is_decoded` says that the output is the best path. Of subclassed models, and of models within
-    models, it is not known which output the layer makes, and nothing is refused but wrong names.
+    `is_decoded` says that the output is the best path. In subclassed models, and in models within
+    models, it is not known which output the layer makes: a warning is all that is safe there.
     """
     model = argument_of_model(RUNNING)
     if model is None:
         return
-    _check_name(getattr(model, "loss", None))
+    losses = getattr(model, "loss", None)
+    _check_name(losses)
     name = _output_name(layer, model)
-    if name is None:
-        return
-    loss = _alone(_of_output(getattr(model, "loss", None), name, model))
+    loss = _alone(losses if name is None else _of_output(losses, name, model))
     trains = argument_of_model(TRAINING) is model and layer.trainable
     if trains and is_decoded and _is_of_keras(loss):
-        raise ValueError(
-            f"loss={_shown(loss)} cannot train {type(layer).__name__} {layer.name!r}: in the "
-            f"output mode {layer.output_mode!r} it gives the best path, which has no gradient. "
-            "Compile with loss=keras_crf.CRFLoss()."
-        )
-    if layer.output_mode == "int":
+        _refuse_loss(loss, layer, is_certain=name is not None)
+    if name is not None and layer.output_mode == "int":
         _check_metrics(name, model)
+
+
+def _refuse_loss(loss, layer, is_certain):
+    message = (
+        f"loss={_shown(loss)} cannot train {type(layer).__name__} {layer.name!r}: in the "
+        f"output mode {layer.output_mode!r} it gives the best path, which has no gradient. "
+        "Compile with loss=keras_crf.CRFLoss()."
+    )
+    if is_certain:
+        raise ValueError(message)
+    warn_user(message)
 
 
 def refuse_class_weight():

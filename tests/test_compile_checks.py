@@ -52,6 +52,21 @@ class TestLosses:
         with pytest.raises(ValueError, match=message):
             model.train_on_batch(WORDS, LABELS)
 
+    @pytest.mark.parametrize(
+        "make", [toys.Subclassed, lambda: keras.Sequential([tagger()])], ids=["class", "nested"]
+    )
+    def test_of_keras_are_warned_of_where_the_output_of_the_layer_is_not_known(self, make):
+        model = make()
+        model.compile("adam", loss="sparse_categorical_crossentropy", run_eagerly=True)
+        message = r"loss='sparse_categorical_crossentropy' cannot train CRFLayer .*CRFLoss\(\)"
+        with (
+            pytest.warns(UserWarning, match=message) as caught,
+            pytest.raises(ValueError, match="No gradients provided"),
+        ):
+            model.fit(WORDS, LABELS, verbose=0)
+        told = [warning for warning in caught if "cannot train" in str(warning.message)]
+        assert {warning.filename for warning in told} <= {__file__, toys.__file__}
+
     @pytest.mark.parametrize("form", [list, dict])
     def test_of_keras_are_refused_on_the_output_that_is_the_layers(self, form):
         words = keras.Input((None,), dtype="int32")
