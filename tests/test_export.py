@@ -160,6 +160,11 @@ class TestSignatures:
             assert "ReverseSequence" not in operations
             assert not must_compile(signature.graph)
 
+    def test_hold_no_gradients_of_which_loading_would_warn(self, exported):
+        for signature in exported.signatures.values():
+            nodes = nodes_within(signature.graph)
+            assert [node.name for node in nodes if "_gradient_op_type" in node.attr] == []
+
 
 class TestServed:
     def test_tags_are_those_of_the_model_and_empty_behind_the_lengths_f4(self, exported):
