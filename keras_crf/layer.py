@@ -143,7 +143,7 @@ class CRFLayer(keras.layers.Layer):
         self.use_kernel = use_kernel
         self.use_boundary = use_boundary
         self.unused_tags = tuple(schemes.unused_among(unused_tags, self.tag_names))
-        self.scheme = scheme
+        self._set_rules(scheme)  # TensorFlow would skip `self.scheme = None`, as no change
         self.illegal_gold = illegal_gold
         self.pad_tag = pad_tag
         if not lr_multiplier > 0:
