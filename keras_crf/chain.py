@@ -127,9 +127,12 @@ class Shifts(NamedTuple):
 
 
 def a_step_later(values, first=0):
-    """Values [B, T, ...], each at the step behind its own; `first` at the first step."""
-    paddings = [[0, 0], [1, 0]] + [[0, 0]] * (values.shape.rank - 2)
-    return tf.pad(values, paddings, constant_values=first)[:, :-1]
+    """Values [B, T, ...], each at the step behind its own; `first` at the first step.
+
+    (`tf.vectorized_map` takes the constant of `tf.pad` for 0.)
+    """
+    before = tf.fill(tf.shape(values[:, :1]), tf.cast(first, values.dtype))
+    return tf.concat([before, values[:, :-1]], axis=1)
 
 
 def a_step_earlier(values):

@@ -49,8 +49,8 @@ def spans_of(tags, lengths, tables):
     """The `Spans` of tag ids [B, T] whose first `lengths` steps are kept."""
     beyond = tf.shape(tables.types)[0] - 1
     tags = tf.where(tf.sequence_mask(lengths, tf.shape(tags)[1]), tags, beyond)
-    before = tf.pad(tags, [[0, 0], [1, 0]], constant_values=beyond)  # [B, T + 1]
-    after = tf.pad(tags, [[0, 0], [0, 1]], constant_values=beyond)
+    outside = tf.fill([tf.shape(tags)[0], 1], beyond)
+    before, after = tf.concat([outside, tags], 1), tf.concat([tags, outside], 1)  # [B, T + 1]
     pairs = before * (beyond + 1) + after
     starts, continues, ends = (tf.gather(tf.reshape(table, [-1]), pairs) for table in tables[:3])
     last_break, next_break = _breaks_around(~continues)

@@ -519,3 +519,19 @@ class TestRepr:
         assert texts == ["LinearChainCRF(B=None, T=None, K=4, dtype=float64)"]
         traced.get_concrete_function(tf.TensorSpec([None] * 3, tf.float16))
         assert texts[1:] == ["LinearChainCRF(B=None, T=None, K=None, dtype=float32)"]
+
+
+def test_a_vectorized_map_gives_what_each_batch_gives_alone():
+    random = np.random.default_rng(3)
+    transitions = tf.constant(random.normal(size=[3, 3]), tf.float32)
+    batches = (
+        tf.constant(random.normal(size=[4, 2, 5, 3]), tf.float32),
+        tf.constant(random.integers(0, 3, [4, 2, 5]), tf.int32),
+    )
+
+    def score(batch):
+        potentials, path = batch
+        return LinearChainCRF(potentials, transitions).score(path)
+
+    alone = [score(batch) for batch in zip(*batches, strict=True)]
+    assert_allclose(tf.vectorized_map(score, batches), alone, rtol=1e-5)
