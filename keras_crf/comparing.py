@@ -137,6 +137,6 @@ def _tags(values, name, kept, number_of_tags):
     rule += ", or be ignore_index" if name == "y_true" else ""
     number_of_ids = tf.int64.max if number_of_tags is None else number_of_tags
     rule += "; got the tag {value}"
-    advice = label_checks.WAYS_OUT if name == "y_true" else ""
+    advice = label_checks.OUT_OF_RANGE if name == "y_true" else ""
     tags, fits = label_checks.below(values, number_of_ids, kept, rule, advice)
     return tf.cast(tags, tf.int32), right & fits

@@ -10,6 +10,9 @@ WAYS_OUT = (
     "Embedding(mask_zero=True) or by mask=… or lengths=…; or ignore_index=… in the loss, the "
     "metric or log_prob, which keeps the step and lets it have any tag."
 )
+OUT_OF_RANGE = (
+    f"Ids of tags begin at 0, and the number of tags is the largest id plus 1. {WAYS_OUT}"
+)
 
 
 def tags(value, potentials, mask, advice=""):
@@ -66,9 +69,11 @@ def labels(value, potentials, mask, ignore_index=None):
     if value.shape.rank == 3:
         return _allowed_sets(value, potentials, mask)
     if ignore_index is None:
-        return tags(value, potentials, mask, WAYS_OUT)
+        return tags(value, potentials, mask, OUT_OF_RANGE)
     ignored = equal_to_index(value, checks.whole_number_or_none(ignore_index, "ignore_index"))
-    known, right = tags(tf.where(ignored, tf.zeros_like(value), value), potentials, mask, WAYS_OUT)
+    known, right = tags(
+        tf.where(ignored, tf.zeros_like(value), value), potentials, mask, OUT_OF_RANGE
+    )
     return tf.one_hot(known, tf.shape(potentials)[2], True, False) | ignored[..., tf.newaxis], right
 
 

@@ -299,13 +299,14 @@ class TestLabels:
         tags[3, 1] = -100
         message = re.escape(
             "assertion failed: [tags must lie in 0..2 on kept steps; got the tag <value> at row "
-            f"<row>, step <step>. {label_checks.WAYS_OUT} value, row, step:] [-100 3 1]\n"
+            f"<row>, step <step>. {label_checks.OUT_OF_RANGE} value, row, step:] [-100 3 1]\n"
         )
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             toys.tagger(run_eagerly=False).fit(words, tags, shuffle=False, verbose=0)
 
     def test_out_of_range_are_told_of_the_mask_and_of_ignore_index(self):
-        with pytest.raises(ValueError, match=r"step 2\. A step .*a mask that .*ignore_index=…"):
+        message = r"step 2\. Tag ids begin at 0, .* A step .*a mask that .*ignore_index=…"
+        with pytest.raises(ValueError, match=message):
             CRFLoss()([[0, 1, 1], [1, 0, -100]], x1_outputs())
         weighted = CRFLoss(ignore_index=-1, tag_weights=[1, 2])
         with pytest.raises(ValueError, match=r"got the tag -100 .*mask=… or lengths=…; or ignore"):
