@@ -305,7 +305,7 @@ class TestLabels:
             toys.tagger(run_eagerly=False).fit(words, tags, shuffle=False, verbose=0)
 
     def test_out_of_range_are_told_of_the_mask_and_of_ignore_index(self):
-        message = r"step 2\. Tag ids begin at 0, .* A step .*a mask that .*ignore_index=…"
+        message = r"step 2\. Ids of tags begin at 0, .* A step .*a mask that .*ignore_index=…"
         with pytest.raises(ValueError, match=message):
             CRFLoss()([[0, 1, 1], [1, 0, -100]], x1_outputs())
         weighted = CRFLoss(ignore_index=-1, tag_weights=[1, 2])
